@@ -1,0 +1,1 @@
+"""treewarden, the application: judging, alerting and, later, recovering agents' conversation trees."""

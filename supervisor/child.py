@@ -1,0 +1,132 @@
+"""The runtime of one child process: what the supervisor's side of the handshake expects, so that ``main`` need not know it.
+
+A child listens on the bus first, runs its ``main(child)``, says ready, answers Ping through its own probe, and ends when
+asked to Stop or on SIGTERM. It never outlives root: root's death kills it (parent-death signal set by the starter).
+Open databases, threads and sockets inside ``main`` only, never at import: the process was forked with the modules loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supervisor import logs
+from supervisor.bus.endpoint import Endpoint
+
+__all__ = ["BUS_DIRECTORY", "Child", "Main", "RenderedSettings", "run_child"]
+
+BUS_DIRECTORY = "bus"
+ROOT = "root"
+
+_log = logging.getLogger(__name__)
+
+Main = Callable[["Child"], Awaitable[None]]
+Probe = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class RenderedSettings:
+    """Settings as the renderer left them: a version, plain values, and where each value came from."""
+
+    version: int
+    values: dict[str, Any]
+    sources: dict[str, str]
+
+
+async def _no_probe() -> None:
+    return None
+
+
+@dataclass
+class Child:
+    """Everything a child's ``main`` gets. ``stopping`` is set when it should finish and return."""
+
+    name: str
+    endpoint: Endpoint
+    runtime_dir: Path
+    state_dir: Path
+    args: dict[str, Any]
+    sockets: dict[str, socket.socket]
+    settings: RenderedSettings
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _probe: Probe = _no_probe
+
+    def on_probe(self, probe: Probe) -> None:
+        """Run every heartbeat through ``probe``: it should pass the loop and the actors. It may raise."""
+        self._probe = probe
+
+    async def ready(self) -> None:
+        """Tell root that this child serves. Raises a BusError when root is gone."""
+        self.endpoint.open()
+        body = json.dumps({"child": self.name, "pid": os.getpid()}).encode()
+        await self.endpoint.ask(ROOT, "Ready", body, timeout_s=10)
+
+    async def answer_ping(self, _body: bytes) -> bytes:
+        await self._probe()
+        return b"null"
+
+    async def answer_stop(self, _body: bytes) -> bytes:
+        self.stopping.set()
+        return b"null"
+
+
+def run_child(
+    name: str,
+    start: str,
+    *,
+    args: dict[str, Any],
+    runtime_dir: Path,
+    state_dir: Path,
+    sockets: dict[str, socket.socket],
+    settings: dict[str, Any],
+) -> int:
+    """Run ``module:function`` as the main of child ``name`` in this process; return its exit code."""
+    logs.configure(name)
+    rendered = RenderedSettings(settings.get("version", 0), settings.get("values", {}), settings.get("sources", {}))
+
+    async def life() -> None:
+        endpoint = Endpoint(name, runtime_dir / BUS_DIRECTORY)
+        child = Child(name, endpoint, runtime_dir, state_dir, args, sockets, rendered)
+        await _live(child, _load(start))
+
+    try:
+        _run_on_fast_loop(life())
+    except Exception:  # noqa: BLE001 - the traceback must reach the log before the process ends
+        _log.exception("%s crashed", name)
+        return 1
+    return 0
+
+
+async def _live(child: Child, main: Main) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, child.stopping.set)
+    child.endpoint.on("Ping", child.answer_ping)
+    child.endpoint.on("Stop", child.answer_stop)
+    await child.endpoint.start(opened=False)
+    try:
+        await main(child)
+    finally:
+        await child.endpoint.stop()
+
+
+def _load(start: str) -> Main:
+    module, _, function = start.partition(":")
+    main: Main = getattr(importlib.import_module(module), function)
+    return main
+
+
+def _run_on_fast_loop(life: Any) -> None:
+    import uvloop  # not at import: root imports nothing of it
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(life)
