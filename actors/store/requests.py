@@ -1,13 +1,13 @@
 """What is asked of the keeper, the only writer of the database. Frozen models, no I/O.
 
-Ordering: commits that one peer asks for are executed in the order asked. Atomicity: all writes of a ``Commit`` happen or
-none does. Crash guarantee: ``Committed`` is answered after the COMMIT, so an answered commit survives kill -9 of every
-process; with ``durable`` it also survives power loss (the group runs with synchronous=FULL).
+Ordering: commits that one peer asks for are executed in the order asked. Atomicity: all writes of a ``Commit``
+happen or none does. Crash guarantee: ``Committed`` is answered after the COMMIT, so an answered commit survives
+kill -9 of every process; with ``durable`` it also survives power loss (the group runs with synchronous=FULL).
 
 Refusals arrive as ``supervisor.bus.errors.RemoteError`` with one of the codes of ``RefusalCode``:
 
-    conflict   a guard changed no row or more than one, or a unique key is taken: the sender's picture is stale, reload
-    invalid    unknown operation, missing or unknown column, a value that no column holds: a defect of the sender
+    conflict   a guard did not change exactly one row, or a key is taken: the sender's picture is stale, reload
+    invalid    unknown operation, missing or unknown column, impossible value: a defect of the sender
     storage    disk full, read-only, locked, I/O error, newer database: nothing was written, try again later
     busy       too many commits are waiting: nothing was written, slow down and try again
 """
@@ -39,14 +39,14 @@ class Write(Frozen):
 
 
 class Commit(Frozen):
-    """Writes that happen together. ``durable``: fsynced before the answer (recovery, refusal, trip and alert rows)."""
+    """Writes that happen together. ``durable``: fsynced before the answer (alert, refusal, recovery rows)."""
 
     writes: list[Write]
     durable: bool = False
 
 
 class Committed(Frozen):
-    """One entry a write: the new row's integer key where the statement inserts into a table that has one, else 0."""
+    """One entry a write: the integer key of the inserted row where its table makes one, else 0."""
 
     rows: list[int] = []
 
