@@ -1,7 +1,7 @@
 """What the notifier hears and answers on the bus. Frozen models; no behaviour.
 
-``Raise`` is answered after its commit, so an answer means "this alert survives kill -9 and will be delivered or its
-failure recorded". A ``Raise`` that was not answered is sent again by its sender: the same ``effect_id`` twice is one alert.
+``Raise`` is answered after its commit: an answer means that the alert survives kill -9 and will be delivered, or its
+failure recorded. A ``Raise`` without an answer is sent again by its sender; the same ``effect_id`` twice is one alert.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NotifierHealth(Frozen):
 
 
 class Count(Frozen):
-    """Deliveries since the process started, by channel, action, result and (unless delivered) reason token."""
+    """Deliveries since the process started, by channel, action, result and reason token."""
 
     channel: str
     action: str
@@ -39,7 +39,7 @@ class Count(Frozen):
 
 
 class ChannelHealth(Frozen):
-    """One configured channel. ``state`` is ok, blind, failing, hanging or disabled; ``detail`` is a sentence."""
+    """One configured channel. ``state`` is ok, blind, failing or disabled; ``detail`` is a sentence."""
 
     name: str
     type: str
@@ -49,7 +49,7 @@ class ChannelHealth(Frozen):
 
 
 class Health(Frozen):
-    """Answer to ``NotifierHealth``. ``degraded`` is empty while alerts are durable, else says since when and why not."""
+    """Answer to ``NotifierHealth``. ``degraded`` is empty while alerts are durable, else says why not."""
 
     alerts_open: int = 0
     repeats: int = 0

@@ -1,0 +1,66 @@
+"""What a channel is. Adding one means one file with this contract and one line in ``registry``.
+
+A channel is used by one task at a time, so messages arrive in order. It may be cancelled at any await when it takes
+longer than notifications.timeout_s, and must stay usable after that. It never retries by itself: it answers ``Retry``
+and the lane decides. After kill -9 between sending and recording, the same message comes again (at least once).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from actors.notifier.alert import Alert
+
+__all__ = ["Answer", "Channel", "Delivered", "Failure", "Rejected", "Retry"]
+
+
+class Failure(StrEnum):
+    """Class of a failed delivery; a metric label, so the set is closed."""
+
+    BLIND = "blind"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    REFUSED = "refused"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """It was shown. ``how`` names the way taken where there is more than one."""
+
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Not now. ``after_s`` is what the service asked for; None leaves the wait to the lane's backoff."""
+
+    reason: Failure
+    detail: str
+    after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Never, as things are; ``detail`` is a sentence for the operator."""
+
+    reason: Failure
+    detail: str
+
+
+Answer = Delivered | Retry | Rejected
+
+
+class Channel(Protocol):
+    """One configured way to reach the operator."""
+
+    async def deliver(self, alert: Alert, now: float) -> Answer:
+        """Bring ``alert.state`` (trigger, escalate, resolve) to the operator; ``now`` is epoch seconds."""
+
+    async def sight(self) -> str:
+        """Return "" when a delivery could work now, else a sentence that says what is missing."""
+
+    async def close(self) -> None:
+        """Free connections; nothing that was shown is taken back."""
