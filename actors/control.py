@@ -1,0 +1,243 @@
+"""The control process: process operations, the application's API and operations on trees, over the control socket.
+
+It holds no state that it could lose: settings come from root and the database, everything else from other processes.
+Status is answered from root and the database alone, so it works while keeper, forest or edge are down. Database reads
+are short and on the loop. A change of settings is durable in the database before any process uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from actors.clients.requests import Sighted, Sightings
+from actors.edge.api.errors import APIProblem
+from actors.knobs import Knobs
+from actors.messages import Command, Frozen, Mode
+from actors.notifier.requests import Health as ChannelsHealth
+from actors.notifier.requests import NotifierHealth
+from actors.store.reader import Reader, Unreadable
+from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
+from actors.tree.requests import Described, Operate, shard_of
+from supervisor.bus.endpoint import Endpoint
+from supervisor.bus.errors import BusError
+from supervisor.bus.refs import Ref
+from supervisor.child import Child
+from supervisor.control.operations import Author, Operations, body_as, peers
+from supervisor.control.peer import peer_of
+from supervisor.control.problem import Problem
+from supervisor.control.server import application, serve
+from supervisor.settings.apply import Applier
+from supervisor.settings.errors import InvalidSettings
+from supervisor.settings.holder import Holder
+from supervisor.settings.render import Layers, Rendered
+
+__all__ = ["WARN_ONLY", "main"]
+
+_log = logging.getLogger(__name__)
+
+COMMIT_TIMEOUT_S = 15.0
+WARN_ONLY = "in this version every mode only warns: recovery is not built yet"
+
+
+class ModeRequest(BaseModel):
+    """The body of POST /v1/mode; without a tree it is the daemon's mode; None clears what was set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Mode | None
+    tree: str | None = None
+    note: str = ""
+
+
+class Journal:
+    """Versions of the settings in the database: written by the keeper, read directly."""
+
+    def __init__(self, endpoint: Endpoint, reader: Reader) -> None:
+        self._keeper = Ref(endpoint, "keeper")
+        self._reader = reader
+
+    async def save(self, rendered: Rendered, overrides: dict[str, Any], author: Author) -> None:
+        """Write the version and its audit row together, fsynced. Raises a BusError."""
+        now, text = time.time(), json.dumps(overrides, sort_keys=True)
+        version = {"version": rendered.version, "overrides": text, "by_uid": author.uid, "note": author.note}
+        detail = json.dumps({"version": rendered.version, "overrides": overrides, "note": author.note})
+        writes = [
+            Write(op="settings.add", row={**version, "at": now}),
+            Write(op="audit.add", row={"at": now, "uid": author.uid, "action": "settings", "detail": detail}),
+        ]
+        await self._keeper.ask(Commit(writes=writes, durable=True), Committed, timeout_s=COMMIT_TIMEOUT_S)
+
+    def latest(self) -> tuple[int, dict[str, Any]] | None:
+        try:
+            row = self._reader.settings_latest()
+        except Unreadable as error:
+            _log.warning("settings in the database cannot be read: %s", error)
+            return None
+        return None if row is None else (row.version, json.loads(row.overrides))
+
+
+class Application:
+    """What treewarden adds to the process operations."""
+
+    def __init__(self, child: Child, knobs: Holder[Knobs], reader: Reader) -> None:
+        self._child = child
+        self._knobs = knobs
+        self._reader = reader
+        self.operations: Operations | None = None
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/v1/mode", self.mode, methods=["POST"]),
+            Route("/v1/trees/{id:path}/resume", self.resume, methods=["POST"]),
+            Route("/v1/health", self.health, methods=["GET"]),
+            Route("/v1/alerts", self.alerts, methods=["GET"]),
+        ]
+
+    async def extra(self) -> dict[str, Any]:
+        """What GET /v1/status tells beside the children; nothing here needs another process."""
+        state, runtime = self._child.state_dir, self._child.runtime_dir
+        return {
+            "version": metadata.version("treewarden"),
+            "url": _sensor_url(runtime),
+            "control_socket": str(runtime / "control.sock"),
+            "token_file": str(state / "tokens" / "operator.token"),
+            "sensor_file": str(runtime / "sensor.json"),
+            "state_dir": str(state),
+            "mode": self._knobs.current.progress.mode,
+            "trees": self._trees(),
+        }
+
+    def _trees(self) -> dict[str, Any]:
+        try:
+            counts = self._reader.tree_counts_by_verdict()
+        except Unreadable as error:
+            return {"total": None, "by_verdict": {}, "error": str(error)}
+        return {"total": sum(counts.values()), "by_verdict": {"ok": 0, "stalling": 0, "looping": 0} | counts}
+
+    async def mode(self, request: Request) -> JSONResponse:
+        """Change the mode of the daemon (a settings change) or of one tree."""
+        asked = await body_as(request, ModeRequest)
+        uid = peer_of(request.scope).uid
+        if asked.tree is not None:
+            view = await self._operate(asked.tree, "mode", uid, asked.mode)
+            return JSONResponse({"tree": asked.tree, "mode": asked.mode, "note": WARN_ONLY, "view": view})
+        assert self.operations is not None
+        change = {"progress.mode": asked.mode}
+        applied = await self.operations.change(change, Author(uid=uid, note=asked.note or "mode"))
+        rendered = applied.rendered
+        changes = [item.model_dump() for item in applied.changes]
+        body = {"mode": rendered.values["progress"]["mode"], "version": rendered.version, "changes": changes}
+        return JSONResponse({**body, "note": WARN_ONLY})
+
+    async def resume(self, request: Request) -> JSONResponse:
+        """End a tree's flags and reset its counters, as its operator says."""
+        tree = request.path_params["id"]
+        view = await self._operate(tree, "resume", peer_of(request.scope).uid)
+        return JSONResponse({"tree": tree, "view": view})
+
+    async def _operate(self, tree: str, action: Any, uid: int, value: Mode | None = None) -> dict[str, Any]:
+        shard = shard_of(tree, self._child.args["shards"])
+        command = Command(t=time.time(), action=action, value=value, by=f"uid:{uid}")
+        try:
+            answer = await Ref(self._child.endpoint, shard).ask(
+                Operate(tree=tree, command=command, uid=uid), Described, timeout_s=COMMIT_TIMEOUT_S
+            )
+        except BusError as error:
+            raise Problem(503, "unavailable", f"{shard} did not do it: {error or type(error).__name__}") from None
+        if not answer.found:
+            raise Problem(404, "not_found", f"tree {tree} is not known; see GET /v1/trees")
+        return answer.view
+
+    async def health(self, _request: Request) -> JSONResponse:
+        """What keeper, notifier and clients say of themselves; one that does not answer says {"error"}."""
+        asked = (
+            ("keeper", KeeperHealth(), Health),
+            ("notifier", NotifierHealth(), ChannelsHealth),
+            ("clients", Sightings(), Sighted),
+        )
+        answers = await asyncio.gather(*(self._say(peer, message, reply) for peer, message, reply in asked))
+        return JSONResponse(dict(zip((peer for peer, _, _ in asked), answers, strict=True)))
+
+    async def _say(self, peer: str, message: Frozen, reply: type[Frozen]) -> dict[str, Any]:
+        try:
+            answer = await Ref(self._child.endpoint, peer).ask(message, reply, timeout_s=2.0)
+        except BusError as error:
+            return {"error": str(error) or type(error).__name__}
+        return answer.model_dump(mode="json")
+
+    async def alerts(self, _request: Request) -> JSONResponse:
+        """The open alerts, newest first."""
+        try:
+            rows = self._reader.alerts()
+        except Unreadable as error:
+            raise Problem(503, "storage", str(error)) from None
+        return JSONResponse({"alerts": [row._asdict() for row in rows]})
+
+
+def _sensor_url(runtime_dir: Path) -> str | None:
+    """Read the URL that the edge announced; None until it has."""
+    try:
+        return str(json.loads((runtime_dir / "sensor.json").read_text())["url"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _applier(child: Child) -> Applier:
+    values, sources = child.settings.values, child.settings.sources
+    runtime = {path: _at(values, path) for path, source in sources.items() if source == "runtime"}
+    layers = Layers(**child.args.get("layers", {}), runtime=runtime)
+
+    async def those() -> Any:
+        return await peers(child.endpoint)
+
+    return Applier(child.endpoint, Knobs, layers, child.settings.version, those)
+
+
+def _at(values: dict[str, Any], path: str) -> Any:
+    place: Any = values
+    for key in path.split("."):
+        place = place[key]
+    return place
+
+
+async def _answer_api(_request: Request, problem: Exception) -> JSONResponse:
+    assert isinstance(problem, APIProblem)
+    return JSONResponse(problem.body, status_code=problem.status, headers=problem.headers)
+
+
+async def main(child: Child) -> None:
+    """Serve the control socket until told to stop."""
+    reader = Reader(child.state_dir / "treewarden.db")
+    knobs = Holder(child, Knobs)
+    app = Application(child, knobs, reader)
+    operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
+    app.operations = operations
+    routes = [*operations.routes(), *app.routes(), *_api(child, knobs, reader)]
+    serving = asyncio.create_task(
+        serve(
+            application(routes, exception_handlers={APIProblem: _answer_api}),
+            child.sockets["control"],
+            child.stopping,
+        )
+    )
+    await child.ready()
+    try:
+        await operations.catch_up()
+    except InvalidSettings as error:
+        _log.error("the overrides in the database are not used: %s", error)
+    await serving
+
+
+def _api(_child: Child, _knobs: Holder[Knobs], _reader: Reader) -> list[Route]:
+    return []
