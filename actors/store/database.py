@@ -10,6 +10,7 @@ StorageFault           the database cannot be used now; it may be later (full, r
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -20,7 +21,16 @@ import apsw
 
 from actors.store.migrations import DatabaseTooNew, Migration, load, migrate
 
-__all__ = ["BUSY_TIMEOUT_MS", "FILE_NAME", "StorageFault", "TooNew", "describe", "open_for_writing", "prove_writable"]
+__all__ = [
+    "BUSY_TIMEOUT_MS",
+    "FILE_NAME",
+    "StorageFault",
+    "TooNew",
+    "close",
+    "describe",
+    "open_for_writing",
+    "prove_writable",
+]
 
 FILE_NAME = "treewarden.db"
 BUSY_TIMEOUT_MS = 5000
@@ -28,6 +38,7 @@ _AUTOCHECKPOINT_PAGES = 4000  # a safety net: the upkeep checkpoints earlier, be
 _WAL_KEEP_BYTES = 64 * 1024 * 1024
 _COMPANIONS = ("", "-wal", "-shm")
 _GROUP_AND_OTHERS = 0o077
+_DAMAGED = (apsw.NotADBError, apsw.CorruptError)
 
 _log = logging.getLogger(__name__)
 
@@ -50,11 +61,7 @@ def open_for_writing(
     """Open, protect and migrate ``path``; ``inspect`` also checks every page. Raises StorageFault."""
     steps = load() if migrations is None else migrations
     try:
-        try:
-            return _open(path, steps, inspect)
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            _set_aside(path, error, now())
-            return _open(path, steps, inspect=False)
+        return _open_or_set_aside(path, steps, inspect, now)
     except DatabaseTooNew as error:
         raise TooNew(str(error)) from None
     except (apsw.Error, OSError) as error:
@@ -72,22 +79,48 @@ def prove_writable(db: apsw.Connection, at: float) -> None:
     db.execute("UPDATE proof SET at = ?", (at,))
 
 
-def _open(path: Path, steps: Sequence[Migration], inspect: bool) -> apsw.Connection:
+def _open_or_set_aside(
+    path: Path, steps: Sequence[Migration], inspect: bool, now: Callable[[], float]
+) -> apsw.Connection:
+    with contextlib.suppress(*_DAMAGED):
+        return _open(path, steps, now(), inspect)
+    try:
+        return _open(path, steps, now(), inspect=True)  # one bad read must not cost the operator the history
+    except _DAMAGED as error:
+        _set_aside(path, error, now())
+    return _open(path, steps, now())
+
+
+def _open(path: Path, steps: Sequence[Migration], at: float, inspect: bool = False) -> apsw.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _protect(path)
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        db.set_busy_timeout(BUSY_TIMEOUT_MS)
         _configure(db)
         if inspect:
             _inspect(db)
         if migrate(db, steps):
             _log.info("database %s is at schema version %d", path, len(steps))
-        prove_writable(db, time.time())
+        _make_room(db)
+        prove_writable(db, at)
     except BaseException:
-        db.close(force=True)
+        close(db)
         raise
     return db
+
+
+def _make_room(db: apsw.Connection) -> None:
+    """Fold what an earlier run left in the log into the file: on a full disk this may be all the room there is."""
+    db.set_busy_timeout(0)
+    with contextlib.suppress(apsw.Error):
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+
+def close(db: apsw.Connection) -> None:
+    """Close and fold the log into the file, as far as that is possible. Never raises."""
+    with contextlib.suppress(apsw.Error):  # what it could not fold into the file stays in the log
+        db.close(force=True)
 
 
 def _protect(path: Path) -> None:
@@ -101,6 +134,7 @@ def _protect(path: Path) -> None:
 
 
 def _configure(db: apsw.Connection) -> None:
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
     if db.pragma("journal_mode", "wal") != "wal":
         raise apsw.CantOpenError("the file system does not support SQLite's write-ahead log")
     for setting, value in (
@@ -126,7 +160,8 @@ def _set_aside(path: Path, error: Exception, at: float) -> None:
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
-    for suffix in _COMPANIONS:
+    # The file itself goes last: SQLite deletes a log that lies beside an empty file.
+    for suffix in reversed(_COMPANIONS):
         file = path.with_name(path.name + suffix)
         if file.exists():
             file.rename(aside.with_name(aside.name + suffix))

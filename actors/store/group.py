@@ -15,6 +15,7 @@ from typing import Any
 
 import apsw
 
+from actors.store.database import close
 from actors.store.journal import Statement
 from actors.store.requests import RefusalCode
 
@@ -47,11 +48,10 @@ class Checked:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why one commit of a group was not made: conflict or invalid, and which write was at fault."""
+    """Why one commit was not made; ``at`` is the number of the write that was at fault, and its op."""
 
     code: RefusalCode
-    index: int
-    op: str
+    at: tuple[int, str] | None
     text: str
 
 
@@ -86,7 +86,7 @@ def _attempt(db: apsw.Connection, commit: Checked) -> Outcome:
         if refusal is not None:
             db.execute("ROLLBACK TO one")
             db.execute("RELEASE one")
-            return Refusal(refusal[0], index, op, refusal[1])
+            return Refusal(refusal[0], (index, op), refusal[1])
     db.execute("RELEASE one")
     return rows
 
@@ -111,4 +111,4 @@ def _roll_back(db: apsw.Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
     except apsw.Error:
-        db.close(force=True)
+        close(db)
