@@ -54,6 +54,8 @@ class Lane:
         self.limits = limits
         self.told: set[str] = set()
         self.failure: Settled | None = None
+        self.enabled = True
+        self._successor: Channel | None = None
         self._on_settled = on_settled
         self._now = now
         self._sleep = sleep
@@ -71,6 +73,15 @@ class Lane:
         self._keys[delivery.alert.key] += 1
         self._wake.set()
 
+    def has(self, number: int) -> bool:
+        """Tell whether the delivery with this row id waits here or is in flight."""
+        return any(delivery.id == number for delivery in self._queue)
+
+    def replace(self, channel: Channel) -> None:
+        """Go on with ``channel`` once the message in flight is settled."""
+        self._successor = channel
+        self._wake.set()
+
     async def stop(self) -> list[Delivery]:
         """End the task and return what was not settled; the message in flight is broken off."""
         self._task.cancel()
@@ -80,16 +91,24 @@ class Lane:
 
     async def _run(self) -> None:
         while True:
-            if not self._queue:
-                self._wake.clear()
-                await self._wake.wait()
-            await self._settle(self._queue[0])
+            await self._succeed()
+            if self._queue:
+                await self._settle(self._queue[0])
+                continue
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _succeed(self) -> None:
+        if self._successor is not None:
+            old, self.channel, self._successor = self.channel, self._successor, None
+            self.failure = None
+            await old.close()
 
     async def _settle(self, delivery: Delivery) -> None:
         """The message stays at the head until it is settled, so that ``stop`` returns it."""
         key = delivery.alert.key
         backlogged = len(self._queue) > MAX_WAITING
-        skip = why_skip(delivery.alert, key in self.told, self._keys[key] > 1, backlogged)
+        skip = why_skip(delivery.alert, key in self.told, self._keys[key] > 1, backlogged, self.enabled)
         if skip is not None:
             settled = Settled(delivery=delivery, state="suppressed", reason=skip, at=self._now())
         else:

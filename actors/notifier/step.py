@@ -29,6 +29,19 @@ class NotifierState:
     def alert(self, key: str) -> Alert | None:
         return self.open.get(key) or self.closed.get(key)
 
+    def hold(self, alert: Alert) -> None:
+        """Make ``alert`` the current one of its key."""
+        self.open.pop(alert.key, None)
+        self.closed.pop(alert.key, None)
+        (self.open if alert.is_open else self.closed)[alert.key] = alert
+        if len(self.closed) > MAX_CLOSED:
+            del self.closed[next(iter(self.closed))]
+
+    def forget(self, key: str) -> None:
+        """Drop what is known of ``key``."""
+        for part in (self.open, self.closed, self.addressed):
+            part.pop(key, None)
+
 
 class Decision(Frozen):
     """What one event means. ``routed`` is empty unless the outcome is a transition."""
@@ -49,25 +62,22 @@ def decide(state: NotifierState, effect_id: int, effect: AlertEffect, rules: Ite
 def apply(state: NotifierState, decision: Decision) -> None:
     """Make ``decision`` the state; call it once the decision is durable."""
     alert = decision.alert
-    state.open.pop(alert.key, None)
-    state.closed.pop(alert.key, None)
-    if alert.is_open:
-        state.open[alert.key] = alert
-        admitted = frozenset(routed.channel for routed in decision.routed if routed.admitted)
-        state.addressed[alert.key] = state.addressed.get(alert.key, _NOBODY) | admitted
+    state.hold(alert)
+    if not alert.is_open:
+        state.addressed.pop(alert.key, None)
         return
-    state.addressed.pop(alert.key, None)
-    state.closed[alert.key] = alert
-    if len(state.closed) > MAX_CLOSED:
-        del state.closed[next(iter(state.closed))]
+    admitted = frozenset(routed.channel for routed in decision.routed if routed.admitted)
+    state.addressed[alert.key] = state.addressed.get(alert.key, _NOBODY) | admitted
 
 
-def why_skip(alert: Alert, told: bool, newer_waits: bool, backlogged: bool) -> Why | None:
+def why_skip(alert: Alert, told: bool, newer_waits: bool, backlogged: bool, enabled: bool) -> Why | None:
     """Say why a queued message need not go out any more, or None to send it.
 
     ``told``: the channel really showed this alert as open. ``newer_waits``: a later message about the key is queued;
     it replaces this one only under a backlog, so that a storm stays bounded and a quiet day stays complete.
     """
+    if not enabled:
+        return Why.DISABLED
     if backlogged and newer_waits:
         return Why.SUPERSEDED
     if alert.state is AlertState.RESOLVE and not told:
