@@ -1,0 +1,26 @@
+"""The restart window of OTP: trips when more than ``intensity`` restarts lie within the last ``period_s`` seconds.
+
+Pure: the caller passes a monotonic ``now``. The window is inclusive, as in `supervisor:add_restart/1`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["Window"]
+
+
+class Window:
+    """Counts restarts; remembers at most ``intensity`` + 1 of them."""
+
+    def __init__(self, intensity: int, period_s: float) -> None:
+        self._intensity = intensity
+        self._period_s = period_s
+        self._restarts: deque[float] = deque(maxlen=intensity + 1)
+
+    def add(self, now: float) -> bool:
+        """Count one restart attempt; True when it is one too many."""
+        self._restarts.append(now)
+        while now - self._restarts[0] > self._period_s:
+            self._restarts.popleft()
+        return len(self._restarts) > self._intensity

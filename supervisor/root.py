@@ -1,0 +1,319 @@
+"""The root process: ``python -m supervisor.root --plan PATH`` or ``--plan-fd N`` runs a supervision tree from a plan.
+
+It imports the standard library, sdnotify and ``supervisor`` only, owns nothing it could lose, and never blocks on a
+child. Children start in order and stop in reverse; no process outlives it. Exit codes: 0 after a clean stop, 1 when it
+gave up or was told twice to stop, 5 for a plan that is not valid, 6 when a directory, socket or port is taken.
+
+The plan, JSON, strict (an unknown key is an error); ? marks what may be left out, with its default:
+
+    {"supervisor": SUPERVISOR, "runtime_dir": "/abs", "state_dir": "/abs",
+     "name"?: "treewarden",            first word of what root prints
+     "preload"?: ["module", ...],      imported once by the fork server, shared by all children
+     "listen"?: [{"name": "api", "kind"?: "tcp"|"unix", "host"?: "127.0.0.1", "port"?: 0, "path"?: "control.sock",
+                  "backlog"?: 1024, "for": ["edge"]}],      a relative path lies in runtime_dir; Unix sockets are 0600
+     "settings"?: {},                  opaque, handed to every child; replaced by the message SettingsRendered
+     "banner"?: ["API {url}", ...],    printed once all children are ready; {url} is the URL of the first tcp socket,
+                                       {NAME} that of the socket NAME, {runtime_dir}, {state_dir}, {pid}
+     "essential"?: ["keeper", "forest"],   a supervisor stands for all its processes
+     "give_up_s"?: 300}                how long an essential child may be away before root exits
+    SUPERVISOR = {"children": [CHILD, ...], "id"?: "root", "strategy"?: "one_for_one", "intensity"?: 10,
+                  "period_s"?: 60, "on_excess"?: "slow_retry"|"escalate", "backoff"?: null or BACKOFF}
+    BACKOFF = {"base_s"?: .1, "cap_s"?: 2, "slow_s"?: 5, "slow_cap_s"?: 60, "settled_s"?: 3, "jitter"?: .25}
+    CHILD = {"id": "keeper", "start": "module:function", "args"?: {}, "restart"?: "permanent"|"transient"|"temporary",
+             "shutdown"?: 5000|"brutal_kill"|"infinity", "ready_timeout_s"?: 30, "heartbeat_deadline_s"?: 20,
+             "type"?: "worker"|"supervisor", "significant"?: false,
+             "nested"?: SUPERVISOR (then without start; its id is the child's)}
+
+Served on the bus as peer ``root``: Ready {child, pid}; Children -> {children: [{id, pid, state:
+starting|ready|backoff|stopped, restarts, last_exit, supervisor, slow}], sockets: {name: address}, pid, since, state:
+starting|running|stopping}; Reports -> {reports, deaths}; SettingsRendered (the new blob) -> null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from supervisor import linux, logs, runtime
+from supervisor.bus.endpoint import Endpoint
+from supervisor.events import Boot, Down, Event, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.launcher import Launcher
+from supervisor.listeners import Listener, bind_all, remove_stale
+from supervisor.logtail import LogSink
+from supervisor.office import Office
+from supervisor.plan import Plan, read
+from supervisor.processes import Outfit, Processes
+from supervisor.reports import CrashReport, Reports
+from supervisor.runtime import Conflict, Pids
+from supervisor.spec import SpecError
+from supervisor.strategy import ChildState
+from supervisor.systemd import Systemd
+from supervisor.tree import Tree
+
+__all__ = ["EXIT_CONFLICT", "EXIT_INVALID", "Root", "main"]
+
+EXIT_INVALID = 5
+EXIT_CONFLICT = 6
+BUS_DIRECTORY = "bus"
+_RUNTIME = ("supervisor.child", "uvloop")
+
+_log = logging.getLogger("supervisor.root")
+
+
+class Root:
+    """Wires the core to processes, bus and systemd. Construct it inside the event loop."""
+
+    def __init__(self, plan: Plan, systemd: Systemd, listeners: dict[str, Listener], sink: LogSink) -> None:
+        self.plan = plan
+        self.systemd = systemd
+        self.listeners = listeners
+        self.reports = Reports()
+        self.since = time.time()
+        self.tree = Tree(plan.supervisor, jitter=random.random, essential=plan.essential, give_up_s=plan.give_up_s)
+        self.endpoint = Endpoint("root", plan.runtime_dir / BUS_DIRECTORY)
+        self.outfit = Outfit(plan.runtime_dir, plan.state_dir, plan.settings, _sockets(listeners))
+        self.launcher = Launcher([*_RUNTIME, *plan.preload])
+        self.processes = Processes(
+            {spec.id: spec for spec in plan.supervisor.workers()},
+            launcher=self.launcher,
+            endpoint=self.endpoint,
+            outfit=self.outfit,
+            sink=sink,
+            emit=self.feed,
+            changed=self._changed,
+        )
+        self.state = "starting"
+        self._pids = Pids(plan.runtime_dir)
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[int] = self._loop.create_future()
+        self._code = 0
+        self._perform: dict[type, Callable[[Any], object]] = {
+            Start: self.processes.start,
+            Stop: self.processes.stop,
+            SetTimer: lambda c: self._loop.call_later(c.after_s, self.feed, Timer(c.key)),
+            Report: self._on_report,
+            Up: lambda _c: None,
+            Down: self._on_down,
+            GiveUp: self._on_give_up,
+        }
+
+    async def run(self) -> int:
+        """Start everything, run until told to stop or given up, stop everything; return the exit code."""
+        Office(self).register(self.endpoint)
+        await self.endpoint.start()
+        self._watch_signals()
+        self.launcher.start()
+        self.systemd.status("starting")
+        self.feed(Boot())
+        watchdog = self._loop.create_task(self._feed_watchdog())
+        try:
+            return await self._over
+        finally:
+            watchdog.cancel()
+            await self._clean_up()
+
+    def feed(self, event: Event) -> None:
+        """Give the core an event and perform what it commands."""
+        for command in self.tree.handle(event, self._loop.time()):
+            self._perform[type(command)](command)
+        self._show()
+
+    def halt(self, code: int = 0) -> None:
+        """Stop everything in reverse order; called again, kill everything at once."""
+        if self.state == "stopping":
+            self._kill()
+            return
+        self.state = "stopping"
+        self._code = code
+        self.systemd.stopping("stopping")
+        self.feed(Halt())
+
+    # What the core commands
+
+    def _on_report(self, report: Report) -> None:
+        pid, tail = self.processes.last_run(report.offender)
+        crash = CrashReport(time.time(), report.supervisor, report.context, report.reason, report.offender, pid, tail)
+        self.reports.add(crash)
+        _log.error("%s", crash.sentence())
+
+    def _on_give_up(self, command: GiveUp) -> None:
+        _log.critical("giving up: %s", command.reason)
+        if self.state != "stopping":
+            self.halt(code=1)
+
+    def _on_down(self, command: Down) -> None:
+        if self.state != "stopping":
+            _log.critical("the supervision tree went down: %s", command.reason)
+            self._code = 1
+        self._end(self._code)
+
+    def _kill(self) -> None:
+        _log.warning("told to stop again: killing everything")
+        self.processes.kill_all()
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        if not self._over.done():
+            self._over.set_result(code)
+
+    # What root shows
+
+    def _show(self) -> None:
+        if self.state == "stopping":
+            return
+        away = [s for s in self.tree.standings() if s.state is not ChildState.READY and not _finished(s.state, s.run)]
+        if self.state == "starting" and not away:
+            self.state = "running"
+            self._announce()
+        total = len(self.processes.specs)
+        names = ", ".join(f"{s.id} {s.state}" for s in away)
+        self.systemd.status(f"{total - len(away)} of {total} children ready" + (f"; {names}" if names else ""))
+
+    def _announce(self) -> None:
+        words = self._words()
+        for line in [*self.plan.banner, f"{self.plan.name}: all children ready"]:
+            for key, value in words.items():
+                line = line.replace(f"{{{key}}}", value)
+            print(line, flush=True)  # noqa: T201 - the banner is for the person who started it
+        self.systemd.ready("all children ready")
+
+    def _words(self) -> dict[str, str]:
+        urls = [found.url for found in self.listeners.values() if found.listen.kind == "tcp"]
+        plan = self.plan
+        words = {"runtime_dir": str(plan.runtime_dir), "state_dir": str(plan.state_dir), "pid": str(os.getpid())}
+        return {"url": next(iter(urls), ""), **words} | {name: found.url for name, found in self.listeners.items()}
+
+    def _changed(self) -> None:
+        self._pids.write(self.processes.living())
+        self.processes.sweep()
+
+    async def _feed_watchdog(self) -> None:
+        timeout_s = self.systemd.watchdog_s
+        if timeout_s is None:
+            return
+        interval_s = timeout_s / 3
+        while True:
+            await asyncio.sleep(interval_s)
+            if self._healthy(interval_s):
+                self.systemd.alive()
+
+    def _healthy(self, interval_s: float) -> bool:
+        """Say whether every essential child that claims to serve has answered through bus, loop and actors lately.
+
+        One that is being restarted is root at work: how long that may last is give_up_s, not the watchdog's timeout.
+        """
+        since = self._loop.time() - max(interval_s, 2.0)
+        ready = [s.id for s in self.tree.standings() if s.state is ChildState.READY and s.id in self.tree.essential]
+        return all(self.processes.answered_since(child, since) for child in ready)
+
+    # Begin and end
+
+    def _watch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._loop.add_signal_handler(number, self.halt)
+        self._loop.add_signal_handler(signal.SIGCHLD, self.processes.sweep)
+
+    async def _clean_up(self) -> None:
+        self.processes.kill_all()
+        self.launcher.close()
+        await self.endpoint.stop()
+        for listener in self.listeners.values():
+            listener.close()
+        self._pids.write({})
+
+
+def _finished(state: ChildState, run: int) -> bool:
+    return state is ChildState.STOPPED and run > 0
+
+
+def _sockets(listeners: dict[str, Listener]) -> dict[str, dict[str, Any]]:
+    sockets: dict[str, dict[str, Any]] = {}
+    for name, listener in listeners.items():
+        for child in listener.listen.for_children:
+            sockets.setdefault(child, {})[name] = listener.socket
+    return sockets
+
+
+class _SinkStream:
+    """Root's own log lines take the way of the children's: no reader of stderr can block root."""
+
+    def __init__(self, sink: LogSink) -> None:
+        self._sink = sink
+
+    def write(self, text: str) -> None:
+        self._sink.write(text.encode(errors="replace"))
+
+    def flush(self) -> None:
+        return
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a root; return the exit code."""
+    logs.configure("root")
+    try:
+        plan = read(_plan_text(argv))
+        return _run(plan)
+    except (SpecError, OSError) as error:
+        sys.stderr.write(f"supervisor: {error}\n")
+        return EXIT_INVALID
+    except Conflict as error:
+        sys.stderr.write(f"{plan.name}: {error}\n")
+        return EXIT_CONFLICT
+
+
+def _run(plan: Plan) -> int:
+    systemd = Systemd()
+    runtime.make_private(plan.runtime_dir)
+    held = runtime.lock(plan.runtime_dir, plan.name)
+    plan.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for leftover in Pids(plan.runtime_dir).kill_leftovers():
+        _log.warning("killed %s, left over by an earlier root", leftover)
+    _clear_bus(plan.runtime_dir / BUS_DIRECTORY)
+    listeners = bind_all(plan.listen, plan.runtime_dir, systemd.adopt())
+    linux.become_subreaper()
+    linux.name_process(f"{plan.name}-root")
+    try:
+        return asyncio.run(_life(plan, systemd, listeners))
+    finally:
+        os.close(held)
+
+
+async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener]) -> int:
+    sink = LogSink()
+    handler = logging.getLogger().handlers[0]
+    assert isinstance(handler, logging.StreamHandler)
+    before = handler.setStream(_SinkStream(sink))
+    try:
+        return await Root(plan, systemd, listeners, sink).run()
+    finally:
+        sink.flush()
+        handler.setStream(before)
+
+
+def _clear_bus(directory: Path) -> None:
+    runtime.make_private(directory)
+    for path in directory.glob("*.sock"):
+        remove_stale(path)
+
+
+def _plan_text(argv: list[str] | None) -> str:
+    parser = argparse.ArgumentParser(prog="python -m supervisor.root", description="Run a supervision tree.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--plan", type=Path, help="file that holds the plan")
+    source.add_argument("--plan-fd", type=int, help="open descriptor from which the plan is read")
+    arguments = parser.parse_args(argv)
+    with open(arguments.plan if arguments.plan is not None else arguments.plan_fd, encoding="utf-8") as file:
+        return file.read()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

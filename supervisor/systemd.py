@@ -1,0 +1,89 @@
+"""What root says to systemd and gets from it. Never raises, never blocks; without systemd it does nothing.
+
+Status texts are made ASCII: sdnotify encodes as latin-1 and swallows what fails, so the whole datagram would be lost.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import MutableMapping
+
+import sdnotify  # type: ignore[import-untyped]
+
+__all__ = ["Systemd"]
+
+_FIRST_FD = 3
+_PRIVATE = (
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+)
+
+
+class Systemd:
+    """Takes everything of systemd out of ``environment``, so that no child ever speaks in root's name."""
+
+    def __init__(self, environment: MutableMapping[str, str] | None = None) -> None:
+        variables = os.environ if environment is None else environment
+        taken = {name: variables.pop(name, "") for name in _PRIVATE}
+        self._notifier = _notifier(taken["NOTIFY_SOCKET"])
+        self._pid = str(os.getpid())
+        self._taken = taken
+
+    @property
+    def watchdog_s(self) -> float | None:
+        """The watchdog's timeout, None when there is none for this process."""
+        usec, pid = self._taken["WATCHDOG_USEC"], self._taken["WATCHDOG_PID"]
+        if not usec.isdigit() or int(usec) == 0 or pid not in ("", self._pid):
+            return None
+        return int(usec) / 1e6
+
+    def adopt(self) -> dict[str, socket.socket]:
+        """Return the listening sockets that systemd handed over, by name. Call it once."""
+        count = self._taken["LISTEN_FDS"]
+        if not count.isdigit() or self._taken["LISTEN_PID"] != self._pid:
+            return {}
+        names = self._taken["LISTEN_FDNAMES"].split(":")
+        fds = range(_FIRST_FD, _FIRST_FD + int(count))
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        return {name: socket.socket(fileno=fd) for name, fd in zip(names, fds, strict=False)}
+
+    def ready(self, status: str) -> None:
+        """Say that everything serves."""
+        self._say(f"READY=1\nSTATUS={_ascii(status)}")
+
+    def status(self, text: str) -> None:
+        """Show a line in `systemctl status`."""
+        self._say(f"STATUS={_ascii(text)}")
+
+    def alive(self) -> None:
+        """Feed the watchdog."""
+        self._say("WATCHDOG=1")
+
+    def stopping(self, status: str) -> None:
+        """Say that the stop has begun."""
+        self._say(f"STOPPING=1\nSTATUS={_ascii(status)}")
+
+    def _say(self, state: str) -> None:
+        if self._notifier is not None:
+            self._notifier.notify(state)
+
+
+def _notifier(address: str) -> sdnotify.SystemdNotifier | None:
+    if not address:
+        return None
+    # The library reads the variable in its constructor only.
+    os.environ["NOTIFY_SOCKET"] = address
+    try:
+        return sdnotify.SystemdNotifier()
+    finally:
+        del os.environ["NOTIFY_SOCKET"]
+
+
+def _ascii(text: str) -> str:
+    return " ".join(text.split()).encode("ascii", "replace").decode("ascii")
