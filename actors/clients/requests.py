@@ -1,4 +1,4 @@
-"""What the clients process answers on the bus: what it can see of agents' clients. Frozen models; no behaviour."""
+"""What the clients process answers on the bus: what it sees of agents' clients. Frozen models only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Sightings(Frozen):
 
 
 class Server(Frozen):
-    """One opencode server that a source names. ``ok`` only when it answered as opencode does; else ``detail`` says why."""
+    """One opencode server that a source names. ``ok``: it answered as opencode does; else ``detail`` says why."""
 
     url: str
     ok: bool
@@ -29,7 +29,7 @@ class Store(Frozen):
 
 
 class Plugin(Frozen):
-    """A sensor that reported. ``stale``: its version differs from the bundled one. ``seen_at`` is epoch seconds."""
+    """A sensor that reported. ``stale``: its version is not the bundled one. ``seen_at`` is epoch seconds."""
 
     source: str
     version: str = ""
@@ -38,7 +38,7 @@ class Plugin(Frozen):
 
 
 class Sighted(Frozen):
-    """Answer to ``Sightings``. ``blind`` holds one sentence for each source that could not be read (absence is shown)."""
+    """Answer to ``Sightings``. ``blind``: one sentence for each source that could not be read (T49)."""
 
     servers: list[Server] = []
     stores: list[Store] = []

@@ -2,7 +2,8 @@
 
 Run it as ``python notification_service.py FILE`` with DBUS_SESSION_BUS_ADDRESS set; it prints ``ready`` when it owns
 the name. Lines: {"call": "Notify", "id", "app", "replaces", "title", "body", "urgency", "expire_ms"} and
-{"call": "CloseNotification", "id", "known"}. ``--plain`` does not offer body-markup. It ends with the bus.
+{"call": "CloseNotification", "id", "known"}. FILE ``-`` means the standard output.
+``--plain`` does not offer body-markup. It ends with the bus.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Information = Annotated[tuple[str, str, str, str], DBusSignature("ssss")]
 
 
 class Notifications(ServiceInterface):
-    def __init__(self, log: Path, capabilities: list[str]) -> None:
+    def __init__(self, log: Path | None, capabilities: list[str]) -> None:
         super().__init__(NAME)
         self._log = log
         self._capabilities = capabilities
@@ -34,6 +35,9 @@ class Notifications(ServiceInterface):
         self._shown: set[int] = set()
 
     def _append(self, **line: Any) -> None:
+        if self._log is None:
+            print(json.dumps(line), flush=True)
+            return
         with self._log.open("a", encoding="utf8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -87,7 +91,7 @@ class Notifications(ServiceInterface):
         return number, reason
 
 
-async def serve(log: Path, capabilities: list[str]) -> None:
+async def serve(log: Path | None, capabilities: list[str]) -> None:
     bus = await MessageBus().connect()
     bus.export("/org/freedesktop/Notifications", Notifications(log, capabilities))
     reply = await bus.request_name(NAME, NameFlag.DO_NOT_QUEUE)
@@ -99,11 +103,13 @@ async def serve(log: Path, capabilities: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("log", type=Path)
+    parser.add_argument("log", help="file to append to, or - for the standard output")
     parser.add_argument("--plain", action="store_true", help="do not offer body-markup")
     arguments = parser.parse_args()
-    arguments.log.touch()
-    asyncio.run(serve(arguments.log, ["body"] if arguments.plain else ["body", "body-markup"]))
+    log = None if arguments.log == "-" else Path(arguments.log)
+    if log is not None:
+        log.touch()
+    asyncio.run(serve(log, ["body"] if arguments.plain else ["body", "body-markup"]))
 
 
 if __name__ == "__main__":
