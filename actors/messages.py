@@ -83,6 +83,7 @@ class Reason(StrEnum):
     SESSION_REPEAT = "session_repeat"
     READ_ONLY_REPEAT = "read_only_repeat"
     READ_ONLY_NOVELTY = "read_only_novelty"
+    READ_ONLY_FAILURES = "read_only_failures"
     CEILING = "ceiling"
     LANDED = "landed"
     USER_TURN = "user_turn"
@@ -141,7 +142,7 @@ class Tokens(Frozen):
 
 
 class ProgressEvent(Frozen):
-    """One progress event, wire format v1. ``t`` is epoch seconds at the sensor, absent until the edge stamps receipt."""
+    """One progress event, wire format v1. ``t``: epoch seconds at the sensor, absent until the edge stamps receipt."""
 
     v: Literal[1] = 1
     id: Identifier | None = None
@@ -200,6 +201,7 @@ class Evidence(Frozen):
     fail_streak: int = 0
     top_repeat: int = 0
     session_repeat: int = 0
+    target_fail_streak: int = 0
     distinct_targets: int = 0
     read_only: bool = False
     context_tokens: int | None = None
@@ -207,7 +209,7 @@ class Evidence(Frozen):
 
 
 class Transition(Frozen):
-    """A conversation's verdict changed. ``index`` counts the tree's events from 0; ``tree_verdict`` is the tree's afterwards."""
+    """A conversation's verdict changed. ``index``: the tree's event, from 0; ``tree_verdict``: the tree's afterwards."""
 
     index: int
     t: float
