@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -21,11 +21,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from actors.clients.requests import Sighted, Sightings
-from actors.edge.api.errors import APIProblem
+from actors.edge.api.context import Context
+from actors.edge.api.routes import routes
+from actors.edge.shards import Shards
 from actors.knobs import Knobs
 from actors.messages import Command, Frozen, Mode
 from actors.notifier.requests import Health as ChannelsHealth
 from actors.notifier.requests import NotifierHealth
+from actors.state_line import state_line
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
 from actors.tree.requests import Described, Operate, shard_of
@@ -40,13 +43,14 @@ from supervisor.control.server import application, serve
 from supervisor.settings.apply import Applier
 from supervisor.settings.errors import InvalidSettings
 from supervisor.settings.holder import Holder
-from supervisor.settings.render import Layers, Rendered
+from supervisor.settings.render import Layers, Rendered, value_at
 
 __all__ = ["WARN_ONLY", "main"]
 
 _log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 15.0
+FIRST_LOOK_S = 10
 WARN_ONLY = "in this version every mode only warns: recovery is not built yet"
 
 
@@ -101,15 +105,14 @@ class Application:
             Route("/v1/mode", self.mode, methods=["POST"]),
             Route("/v1/trees/{id:path}/resume", self.resume, methods=["POST"]),
             Route("/v1/health", self.health, methods=["GET"]),
-            Route("/v1/alerts", self.alerts, methods=["GET"]),
         ]
 
-    async def extra(self) -> dict[str, Any]:
-        """What GET /v1/status tells beside the children; nothing here needs another process."""
+    async def extra(self, root: Mapping[str, Any]) -> dict[str, Any]:
+        """What GET /v1/status tells beside what root says; nothing here needs another process."""
         state, runtime = self._child.state_dir, self._child.runtime_dir
         return {
-            "version": metadata.version("treewarden"),
-            "url": _sensor_url(runtime),
+            "version": _version(),
+            "url": f"http://{root['sockets']['http']}" if "sockets" in root else None,
             "control_socket": str(runtime / "control.sock"),
             "token_file": str(state / "tokens" / "operator.token"),
             "sensor_file": str(runtime / "sensor.json"),
@@ -124,6 +127,17 @@ class Application:
         except Unreadable as error:
             return {"total": None, "by_verdict": {}, "error": str(error)}
         return {"total": sum(counts.values()), "by_verdict": {"ok": 0, "stalling": 0, "looping": 0} | counts}
+
+    async def tell(self) -> None:
+        """Log one line of state when the clients were looked at first, then every run.line_every_s."""
+        for _ in range(FIRST_LOOK_S):
+            await asyncio.sleep(1)
+            if (await self._say("clients", Sightings(), Sighted)).get("swept_at"):
+                break
+        while True:
+            seen = await self._say("clients", Sightings(), Sighted)
+            _log.info("%s", state_line(self._knobs.current.progress.mode, self._trees(), seen))
+            await asyncio.sleep(self._knobs.current.run.line_every_s)
 
     async def mode(self, request: Request) -> JSONResponse:
         """Change the mode of the daemon (a settings change) or of one tree."""
@@ -176,44 +190,16 @@ class Application:
             return {"error": str(error) or type(error).__name__}
         return answer.model_dump(mode="json")
 
-    async def alerts(self, _request: Request) -> JSONResponse:
-        """The open alerts, newest first."""
-        try:
-            rows = self._reader.alerts()
-        except Unreadable as error:
-            raise Problem(503, "storage", str(error)) from None
-        return JSONResponse({"alerts": [row._asdict() for row in rows]})
-
-
-def _sensor_url(runtime_dir: Path) -> str | None:
-    """Read the URL that the edge announced; None until it has."""
-    try:
-        return str(json.loads((runtime_dir / "sensor.json").read_text())["url"])
-    except (OSError, ValueError, KeyError):
-        return None
-
 
 def _applier(child: Child) -> Applier:
     values, sources = child.settings.values, child.settings.sources
-    runtime = {path: _at(values, path) for path, source in sources.items() if source == "runtime"}
+    runtime = {path: value_at(values, path) for path, source in sources.items() if source == "runtime"}
     layers = Layers(**child.args.get("layers", {}), runtime=runtime)
 
     async def those() -> Any:
         return await peers(child.endpoint)
 
     return Applier(child.endpoint, Knobs, layers, child.settings.version, those)
-
-
-def _at(values: dict[str, Any], path: str) -> Any:
-    place: Any = values
-    for key in path.split("."):
-        place = place[key]
-    return place
-
-
-async def _answer_api(_request: Request, problem: Exception) -> JSONResponse:
-    assert isinstance(problem, APIProblem)
-    return JSONResponse(problem.body, status_code=problem.status, headers=problem.headers)
 
 
 async def main(child: Child) -> None:
@@ -223,10 +209,10 @@ async def main(child: Child) -> None:
     app = Application(child, knobs, reader)
     operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
     app.operations = operations
-    routes = [*operations.routes(), *app.routes(), *_api(child, knobs, reader)]
+    table = [*operations.routes(), *app.routes(), *_api(child, knobs, reader)]
     serving = asyncio.create_task(
         serve(
-            application(routes, exception_handlers={APIProblem: _answer_api}),
+            application(table),
             child.sockets["control"],
             child.stopping,
         )
@@ -236,8 +222,26 @@ async def main(child: Child) -> None:
         await operations.catch_up()
     except InvalidSettings as error:
         _log.error("the overrides in the database are not used: %s", error)
-    await serving
+    lines = asyncio.create_task(app.tell())
+    try:
+        await serving
+    finally:
+        lines.cancel()
 
 
-def _api(_child: Child, _knobs: Holder[Knobs], _reader: Reader) -> list[Route]:
-    return []
+def _api(child: Child, knobs: Holder[Knobs], reader: Reader) -> list[Route]:
+    """The API that the edge serves over TCP; here the socket's guard has asked who it is."""
+    return routes(
+        Context(
+            endpoint=child.endpoint,
+            reader=reader,
+            knobs=lambda: knobs.current,
+            shards=Shards(child.endpoint, child.args["shards"]),
+            check=lambda _request, _scope: None,
+            version=_version(),
+        )
+    )
+
+
+def _version() -> str:
+    return metadata.version("treewarden")

@@ -109,11 +109,11 @@ class Progress(Section):
     )
     loop_fail: int = _turns(10, "failures in a row of one call, the other half of looping (provisional)")
     top_repeat: int = _calls(
-        12, "calls of one slice (path and range) in the window that are looping (provisional)"
+        12, "calls of one slice (path and range) in the window that are stalling (provisional)"
     )
     top_repeat_read_only: int = _calls(8, "the same for a read-only agent (provisional)")
     session_repeat: int = _calls(
-        15, "calls of one exact kind in the whole conversation that are looping (provisional)"
+        15, "calls of one exact kind in the whole conversation that are stalling (provisional)"
     )
     novelty_calls: int = _calls(
         60, "calls of a read-only agent over which distinct targets are counted (provisional)"

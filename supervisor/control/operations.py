@@ -60,7 +60,7 @@ class Store(Protocol):
         """The newest version and its overrides; None when nothing was ever changed or it cannot be read now."""
 
 
-Extra = Callable[[], Awaitable[dict[str, Any]]]
+Extra = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 async def children(endpoint: Endpoint) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Operations:
             own = await children(self._endpoint)
         except BusError as error:
             own = {"children": [], "root": f"does not answer: {error}"}
-        return JSONResponse({**own, "settings_version": self._applier.current.version, **await self._extra()})
+        return JSONResponse({**own, "settings_version": self._applier.current.version, **await self._extra(own)})
 
     async def settings(self, _request: Request) -> JSONResponse:
         current = self._applier.current

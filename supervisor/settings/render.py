@@ -15,7 +15,7 @@ from supervisor.settings.errors import InvalidSettings
 from supervisor.settings.layers import nest
 from supervisor.settings.schema import Leaf, allowed, leaves, literal_secrets, node_at, shown
 
-__all__ = ["Change", "Layers", "Rendered", "Source", "diff", "render", "validate"]
+__all__ = ["Change", "Layers", "Rendered", "Source", "diff", "render", "validate", "value_at"]
 
 Source = Literal["default", "file", "environment", "runtime"]
 _ORIGIN: dict[Source, str] = {
@@ -24,6 +24,7 @@ _ORIGIN: dict[Source, str] = {
     "environment": "from the environment",
     "runtime": "from the runtime overrides",
 }
+_ABSENT = object()
 _VALUE_ERRORS = ("value_error", "assertion_error")
 
 
@@ -102,7 +103,7 @@ def validate(
 ) -> BaseModel:
     """Check nested ``values`` strictly and give the model. Errors: InvalidSettings, a sentence per problem."""
     known = leaves(model)
-    flat = {path: value for path, leaf in known.items() if (value := _at(values, path)) is not _ABSENT}
+    flat = {path: value for path, leaf in known.items() if (value := value_at(values, path, _ABSENT)) is not _ABSENT}
     problems = [text for path, value in flat.items() for text in literal_secrets(known[path].node, value, path)]
     if problems:
         raise InvalidSettings(problems)
@@ -113,14 +114,12 @@ def validate(
         raise InvalidSettings([_from(text, sources or {}) for text in texts]) from None
 
 
-_ABSENT = object()
-
-
-def _at(values: Mapping[str, Any], path: str) -> Any:
+def value_at(values: Mapping[str, Any], path: str, missing: Any = None) -> Any:
+    """Return the value of the dotted ``path`` in nested ``values``, or ``missing``."""
     place: Any = values
     for key in path.split("."):
         if not isinstance(place, Mapping) or key not in place:
-            return _ABSENT
+            return missing
         place = place[key]
     return place
 
@@ -142,5 +141,5 @@ def render(model: type[BaseModel], layers: Layers, version: int = 0) -> Rendered
 
 def diff(model: type[BaseModel], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """List the knobs whose values differ between two nested sets of values."""
-    pairs = ((leaf, _at(before, path), _at(after, path)) for path, leaf in leaves(model).items())
+    pairs = ((leaf, value_at(before, path), value_at(after, path)) for path, leaf in leaves(model).items())
     return [Change(path=leaf.path, before=old, after=new, hot=leaf.hot) for leaf, old, new in pairs if old != new]

@@ -1,0 +1,57 @@
+"""The treewarden command. One module a command; what is heavy is imported when a command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from actors.cli import config
+from actors.cli.demo import demo
+from actors.cli.doctor import doctor
+from actors.cli.mode import mode
+from actors.cli.resume import resume
+from actors.cli.run import run
+from actors.cli.status import status
+from actors.cli.trees import trees
+from actors.cli.why import why
+
+__all__ = ["app", "main"]
+
+# no rich markup and no boxes: all text is ASCII
+app = typer.Typer(
+    name="treewarden",
+    help="Guard unattended AI coding agents: notice those that spend and land nothing.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib import metadata
+
+        typer.echo(f"treewarden {metadata.version('treewarden')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+COMMANDS = (run, status, trees, why, mode, resume, doctor, demo)
+
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

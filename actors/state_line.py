@@ -1,0 +1,35 @@
+"""One line for a person at the terminal: how the trees are and what of the clients is seen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["state_line"]
+
+
+def state_line(mode: str, trees: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+    """Say it. ``trees`` is that of the status, ``seen`` a dumped Sighted or {"error"}."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in trees["by_verdict"].items())
+    return f"mode {mode}; trees {trees['total']} ({counts or trees.get('error', 'none')}); {_clients(seen)}"
+
+
+def _clients(seen: Mapping[str, Any]) -> str:
+    if "error" in seen:
+        return f"clients does not answer: {seen['error']}"
+    servers = [server["url"] for server in seen["servers"] if server["ok"]]
+    stores = [store["kind"] for store in seen["stores"]]
+    parts = (
+        f"opencode servers: {', '.join(servers) or 'none'}",
+        f"stores: {', '.join(stores) or 'none'}",
+        f"plugin: {_plugins(seen['plugins'])}",
+    )
+    return "; ".join(parts)
+
+
+def _plugins(plugins: list[Mapping[str, Any]]) -> str:
+    if not plugins:
+        return "none has reported (treewarden install-plugin opencode)"
+    return ", ".join(
+        f"{plugin['source']} {plugin['version']}{' (stale)' if plugin['stale'] else ''}" for plugin in plugins
+    )
