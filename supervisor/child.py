@@ -1,8 +1,8 @@
-"""The runtime of one child process: what the supervisor's side of the handshake expects, so that ``main`` need not know it.
+"""The runtime of one child process: the handshake with the supervisor, so that ``main`` need not know it.
 
-A child listens on the bus first, runs its ``main(child)``, says ready, answers Ping through its own probe, and ends when
-asked to Stop or on SIGTERM. It never outlives root: root's death kills it (parent-death signal set by the starter).
-Open databases, threads and sockets inside ``main`` only, never at import: the process was forked with the modules loaded.
+A child listens on the bus first, runs its ``main(child)``, says ready, answers Ping through its own probe, and ends
+when asked to Stop or on SIGTERM. It never outlives root: root's death kills it (parent-death signal of the starter).
+Open databases, threads and sockets inside ``main`` only, never at import: the process was forked with modules loaded.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Stock pykka runs one thread per actor. Here ``actor_inbox.get`` raises a private BaseException where the slice ends, so
 pykka's own receive loop is used as it is (it calls ``get`` outside of its try block; tests/unit/supervisor pins that).
-Differences to stock pykka, all deliberate: a crash in an ask ends the actor as a crash in a tell does; a failing on_start
-fails ``start``; SystemExit and other BaseExceptions in one actor end that actor alone; a blocking ask raises, because it
-would wait for itself. ``tell`` may be called from any thread.
+Differences to stock pykka, all deliberate: a crash in an ask ends the actor as a crash in a tell does; a failing
+on_start fails ``start``; SystemExit and other BaseExceptions in one actor end that actor alone; a blocking ask raises,
+because it would wait for itself. ``tell`` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import pykka
-from pykka import ActorRegistry
+from pykka import ActorDeadError, ActorRegistry
+from pykka.messages import _ActorStop
 
-__all__ = ["ActorStartError", "LoopActor", "ask"]
+__all__ = ["ActorCrashed", "ActorStartError", "LoopActor", "ask", "stop"]
 
 SLICE_MESSAGES = 64
 
@@ -164,3 +165,14 @@ async def ask(ref: pykka.ActorRef[Any], message: Any) -> Any:
     """Ask an actor on this loop and wait; an answer that is itself an asyncio future is waited for too."""
     answer = await ref.ask(message, block=False)
     return await answer if asyncio.isfuture(answer) else answer
+
+
+async def stop(ref: pykka.ActorRef[Any]) -> None:
+    """Stop an actor after what was sent to it before; stopping a dead one is no error.
+
+    pykka's own ``ref.stop(block=False)`` answers through a get hook, which cannot be awaited.
+    """
+    try:
+        await ref.ask(_ActorStop(), block=False)
+    except ActorDeadError:
+        return

@@ -1,7 +1,7 @@
 """What is asked of a forest shard over the bus, and what it answers.
 
-The shard of a tree is ``forest-(crc32(tree) % shards)``. Every event carries an id by the time it arrives here, so every
-request may be repeated: what was committed before counts as a duplicate.
+The shard of a tree is ``forest-(crc32(tree) % shards)``. Every event carries an id by the time it arrives here, so
+every request may be repeated: what was committed before counts as a duplicate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ingest(Frozen):
 
 
 class Outcome(Frozen):
-    """What became of one batch: all of it committed, or none (``failed``; ``index`` names the event that broke its actor)."""
+    """What became of one batch: all of it committed, or none (``failed``; ``index``: the event that broke its actor)."""
 
     tree: str
     accepted: int = 0

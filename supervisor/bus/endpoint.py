@@ -1,7 +1,7 @@
 """One process's place on the bus: it listens on ``directory/name.sock`` and connects to its peers on demand.
 
-Runs on the calling event loop; never blocks it. Handlers registered with ``on`` are served as soon as the socket listens;
-messages of other kinds wait until ``open`` (a process that is still starting), then unknown kinds are refused.
+Runs on the calling event loop; never blocks it. Handlers registered with ``on`` are served as soon as the socket
+listens; messages of other kinds wait until ``open`` (a process that is still starting), then unknown kinds are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Typed views of the bus: messages are models, their class names are the message kinds.
 
-Works with any model class that has ``model_dump_json`` and ``model_validate_json`` (pydantic's names); this module imports
-no model library, so that root stays small.
+Works with any model class that has ``model_dump_json`` and ``model_validate_json`` (pydantic's names); this module
+imports no model library, so that root stays small.
 """
 
 from __future__ import annotations
