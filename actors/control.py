@@ -12,7 +12,6 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -32,6 +31,7 @@ from actors.state_line import state_line
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
 from actors.tree.requests import Described, Operate, shard_of
+from actors.version import own_version
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import BusError
 from supervisor.bus.refs import Ref
@@ -111,7 +111,7 @@ class Application:
         """What GET /v1/status tells beside what root says; nothing here needs another process."""
         state, runtime = self._child.state_dir, self._child.runtime_dir
         return {
-            "version": _version(),
+            "version": own_version(),
             "url": f"http://{root['sockets']['http']}" if "sockets" in root else None,
             "control_socket": str(runtime / "control.sock"),
             "token_file": str(state / "tokens" / "operator.token"),
@@ -238,10 +238,6 @@ def _api(child: Child, knobs: Holder[Knobs], reader: Reader) -> list[Route]:
             knobs=lambda: knobs.current,
             shards=Shards(child.endpoint, child.args["shards"]),
             check=lambda _request, _scope: None,
-            version=_version(),
+            version=own_version(),
         )
     )
-
-
-def _version() -> str:
-    return metadata.version("treewarden")

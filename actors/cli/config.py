@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from actors.cli.failure import Exit, Failure
+from actors.cli.failure import Exit, Failure, failing
 from actors.cli.options import ConfigOption, Json, RuntimeDir, emit_json
 from actors.cli.table import columns
 
@@ -27,6 +27,7 @@ app = typer.Typer(help="Show, check and change the settings.", no_args_is_help=T
 
 
 @app.command()
+@failing
 def show(
     json_output: Json = False,
     runtime_dir: RuntimeDir = None,
@@ -47,6 +48,7 @@ def show(
 
 
 @app.command()
+@failing
 def check(
     file: Annotated[Path | None, typer.Argument(help="File to check; default: the one that run would use.")] = None,
     config: ConfigOption = None,
@@ -80,6 +82,7 @@ def check(
 
 
 @app.command("set")
+@failing
 def set_(
     changes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="An empty VALUE goes back.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
@@ -100,6 +103,7 @@ def set_(
 
 
 @app.command()
+@failing
 def reference() -> None:
     """Print the commented reference of every knob, as in config/treewarden.yaml."""
     from actors.knobs import Knobs

@@ -98,7 +98,7 @@ def _daemon(runtime_dir: Path | None) -> Iterator[tuple[Control, bool]]:
         try:
             control.get("/v1/status")
         except Failure as failure:
-            if failure.exit_code != Exit.UNREACHABLE:
+            if failure.code != Exit.UNREACHABLE:
                 raise
         else:
             yield control, False

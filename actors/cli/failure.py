@@ -12,12 +12,16 @@ code  meaning
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from enum import IntEnum
-from typing import IO, Any
+from typing import ParamSpec
 
-import click
+import typer
 
-__all__ = ["Exit", "Failure"]
+__all__ = ["Exit", "Failure", "failing"]
+
+P = ParamSpec("P")
 
 
 class Exit(IntEnum):
@@ -32,12 +36,24 @@ class Exit(IntEnum):
     DEGRADED = 7
 
 
-class Failure(click.ClickException):
+class Failure(Exception):
     """End the command with ``code`` after saying ``message``."""
 
     def __init__(self, code: Exit, message: str) -> None:
         super().__init__(message)
-        self.exit_code = int(code)  # type: ignore[misc]
+        self.code = code
+        self.message = message
 
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"treewarden: {self.message}", file=file, err=True)
+
+def failing(command: Callable[P, None]) -> Callable[P, None]:
+    """Make a command that says its ``Failure`` on stderr and exits with its code."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except Failure as failure:
+            typer.echo(f"treewarden: {failure.message}", err=True)
+            raise typer.Exit(int(failure.code)) from None
+
+    return guarded

@@ -9,7 +9,9 @@ import typer
 from actors.cli import config
 from actors.cli.demo import demo
 from actors.cli.doctor import doctor
+from actors.cli.failure import failing
 from actors.cli.mode import mode
+from actors.cli.replay import replay
 from actors.cli.resume import resume
 from actors.cli.run import run
 from actors.cli.status import status
@@ -30,9 +32,9 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib import metadata
+        from actors.version import own_version
 
-        typer.echo(f"treewarden {metadata.version('treewarden')}")
+        typer.echo(f"treewarden {own_version()}")
         raise typer.Exit
 
 
@@ -45,10 +47,10 @@ def _options(
     pass
 
 
-COMMANDS = (run, status, trees, why, mode, resume, doctor, demo)
+COMMANDS = (run, status, trees, why, mode, resume, doctor, replay, demo)
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(failing(command))
 app.add_typer(config.app, name="config")
 
 
