@@ -55,7 +55,7 @@ def migrate(db: apsw.Connection, migrations: Sequence[Migration]) -> int:
 def _run(db: apsw.Connection, migration: Migration) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        db.execute(migration.sql)
+        db.execute(migration.sql).fetchall()  # a script stops at its first row unless it is read to the end
         db.execute(f"PRAGMA user_version = {migration.version}")
         db.execute("COMMIT")
     except apsw.Error:
