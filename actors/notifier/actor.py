@@ -14,7 +14,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from actors.knobs import Notifications
@@ -22,7 +21,8 @@ from actors.messages import Severity
 from actors.notifier.alert import Outcome
 from actors.notifier.channels.registry import CHANNELS, ChannelType
 from actors.notifier.delivery import UNRECORDED, Delivery, Settled
-from actors.notifier.outbox import AlreadyRecorded, Outbox
+from actors.notifier.inbox import Inspect, Inspected, Load, NotRecorded, Offer, Ping, Reconfigure, Recorded
+from actors.notifier.outbox import AlreadyRecorded, Outbox, Resumed
 from actors.notifier.requests import Raise, Raised
 from actors.notifier.step import Decision, NotifierState, apply, decide
 from actors.notifier.switchboard import Switchboard
@@ -30,63 +30,12 @@ from actors.store.reader import Unreadable
 from supervisor.bus.errors import BusError, Refused
 from supervisor.dispatcher import LoopActor
 
-__all__ = ["Inspect", "Inspected", "NotifierActor", "Offer", "Ping", "Reconfigure"]
+__all__ = ["NotifierActor"]
 
 RELOAD_S = 2.0
 MAX_DIRECT = 1000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Ask: take this alert event; the answer comes after its commit (or raises Refused)."""
-
-    raised: Raise
-
-
-@dataclass(frozen=True)
-class Reconfigure:
-    """Tell: use these settings from now on."""
-
-    settings: Notifications
-
-
-@dataclass(frozen=True)
-class Inspect:
-    """Ask: answered with ``Inspected``."""
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """What only the actor knows of its state."""
-
-    alerts_open: int
-    repeats: int
-    degraded: str
-    switchboard: Switchboard
-
-
-@dataclass(frozen=True)
-class Ping:
-    """Ask: proves that the mailbox is being drained."""
-
-
-@dataclass(frozen=True)
-class _Load:
-    """Tell: take over what the store holds."""
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    decision: Decision
-    deliveries: list[Delivery]
-
-
-@dataclass(frozen=True)
-class _NotRecorded:
-    decision: Decision
-    error: Exception
 
 
 class NotifierActor(LoopActor):
@@ -110,6 +59,7 @@ class NotifierActor(LoopActor):
         self._state = NotifierState()
         self._offers: dict[str, deque[tuple[Raise, asyncio.Future[Raised]]]] = {}
         self._direct: dict[tuple[int, str], None] = {}
+        self._doubtful: dict[str, None] = {}
         self._repeats = 0
         self._loaded = False
         self._degraded = ""
@@ -119,7 +69,7 @@ class NotifierActor(LoopActor):
 
     def on_start(self) -> None:
         self._switchboard.equip(self._settings)
-        self._load(_Load())
+        self._load(Load())
 
     def on_receive(self, message: Any) -> Any:
         return _HANDLERS[type(message)](self, message)
@@ -130,18 +80,14 @@ class NotifierActor(LoopActor):
 
     # messages
 
-    def _load(self, _message: _Load) -> None:
+    def _load(self, _message: Load) -> None:
         try:
             resumed = self._outbox.resume()
         except Unreadable as error:
             self._degrade(str(error))
             asyncio.get_running_loop().call_later(RELOAD_S, self._load_later)
             return
-        self._state = NotifierState({alert.key: alert for alert in resumed.alerts}, {}, resumed.addressed)
-        for key, channels in resumed.told.items():
-            self._switchboard.remember_told(key, channels)
-        for delivery in resumed.pending:
-            self._resume(delivery)
+        self._take_over(resumed)
         self._loaded = True
 
     def _offer(self, message: Offer) -> asyncio.Future[Raised]:
@@ -153,7 +99,7 @@ class NotifierActor(LoopActor):
             self._advance(key)
         return answer
 
-    def _recorded(self, message: _Recorded) -> None:
+    def _recorded(self, message: Recorded) -> None:
         decision = message.decision
         apply(self._state, decision)
         self._repeats += decision.outcome is Outcome.REPEATED
@@ -166,11 +112,11 @@ class NotifierActor(LoopActor):
         self._recover()
         self._answer(decision.alert.key, Raised(outcome=decision.outcome))
 
-    def _not_recorded(self, message: _NotRecorded) -> None:
+    def _not_recorded(self, message: NotRecorded) -> None:
         key = message.decision.alert.key
+        self._doubtful[key] = None
         if isinstance(message.error, AlreadyRecorded):
-            self._load(_Load())
-            self._answer(key, Raised(outcome=Outcome.DUPLICATE))
+            self._advance(key)
             return
         if not isinstance(message.error, BusError | Unreadable):
             raise message.error
@@ -199,7 +145,7 @@ class NotifierActor(LoopActor):
                 decision = self._decide(raised)
             except Unreadable as error:
                 decision = decide(self._state, raised.effect_id, raised.alert, self._switchboard.rules)
-                self.actor_ref.tell(_NotRecorded(decision, error))
+                self.actor_ref.tell(NotRecorded(decision, error))
                 return
             if decision.outcome is not Outcome.DUPLICATE:
                 self._commit(decision)
@@ -207,15 +153,17 @@ class NotifierActor(LoopActor):
             self._finish(key, Raised(outcome=decision.outcome))
 
     def _decide(self, raised: Raise) -> Decision:
-        """Decide on what memory holds; the store is asked where memory knows nothing or would drop the event."""
+        """Decide on what memory holds; the store is asked where memory is in doubt or would drop the event.
+
+        A commit without an answer may have happened, and a database that was replaced by an empty one counts anew.
+        """
         key = raised.alert.key
         held = self._state.alert(key)
-        if held is None or raised.effect_id <= held.last_effect:
-            stored = self._outbox.known(key)
-            if stored is not None:
-                self._state.hold(stored)
-            elif held is not None:
-                self._state.forget(key)  # the database was replaced by an empty one; its effect ids begin anew
+        if held is None or raised.effect_id <= held.last_effect or key in self._doubtful:
+            resumed = self._outbox.resume_key(key)
+            self._state.forget(key)
+            self._take_over(resumed)
+            self._doubtful.pop(key, None)
         return decide(self._state, raised.effect_id, raised.alert, self._switchboard.rules)
 
     def _commit(self, decision: Decision) -> None:
@@ -230,9 +178,9 @@ class NotifierActor(LoopActor):
                 raise Unreadable(self._degraded)
             deliveries = await self._outbox.record(decision, sent, self._now())
         except Exception as error:  # noqa: BLE001 - the actor sorts it out, and crashes on what it does not know
-            self.actor_ref.tell(_NotRecorded(decision, error))
+            self.actor_ref.tell(NotRecorded(decision, error))
             return
-        self.actor_ref.tell(_Recorded(decision, deliveries))
+        self.actor_ref.tell(Recorded(decision, deliveries))
 
     def _answer(self, key: str, answer: Raised | Refused) -> None:
         self._finish(key, answer)
@@ -249,11 +197,21 @@ class NotifierActor(LoopActor):
         else:
             future.set_result(answer)
 
+    def _take_over(self, resumed: Resumed) -> None:
+        for alert in resumed.alerts:
+            self._state.hold(alert)
+            if alert.is_open:
+                self._state.addressed[alert.key] = resumed.addressed[alert.key]
+        for key, channels in resumed.told.items():
+            self._switchboard.remember_told(key, channels)
+        for delivery in resumed.pending:
+            self._resume(delivery)
+
     # without storage
 
     def _load_later(self) -> None:
-        if self.actor_ref.is_alive():
-            self.actor_ref.tell(_Load())
+        if not self._loaded and self.actor_ref.is_alive():
+            self.actor_ref.tell(Load())
 
     def _resume(self, delivery: Delivery) -> None:
         if (delivery.effect_id, delivery.channel) in self._direct:
@@ -290,9 +248,9 @@ class NotifierActor(LoopActor):
 
 
 _HANDLERS: dict[type, Callable[[NotifierActor, Any], Any]] = {
-    _Load: NotifierActor._load,
-    _Recorded: NotifierActor._recorded,
-    _NotRecorded: NotifierActor._not_recorded,
+    Load: NotifierActor._load,
+    Recorded: NotifierActor._recorded,
+    NotRecorded: NotifierActor._not_recorded,
     Settled: NotifierActor._settled,
     Offer: NotifierActor._offer,
     Reconfigure: NotifierActor._reconfigure,

@@ -73,10 +73,6 @@ class Lane:
         self._keys[delivery.alert.key] += 1
         self._wake.set()
 
-    def has(self, number: int) -> bool:
-        """Tell whether the delivery with this row id waits here or is in flight."""
-        return any(delivery.id == number for delivery in self._queue)
-
     def replace(self, channel: Channel) -> None:
         """Go on with ``channel`` once the message in flight is settled."""
         self._successor = channel

@@ -14,8 +14,9 @@ from typing import Any
 import pykka
 
 from actors.knobs import Knobs
-from actors.notifier.actor import Inspect, Inspected, NotifierActor, Offer, Ping, Reconfigure
+from actors.notifier.actor import NotifierActor
 from actors.notifier.channels.registry import Setting
+from actors.notifier.inbox import Inspect, Inspected, Offer, Ping, Reconfigure
 from actors.notifier.lane import Lane
 from actors.notifier.outbox import Outbox
 from actors.notifier.requests import ChannelHealth, Health, NotifierHealth, Raise, Raised

@@ -33,8 +33,8 @@ from supervisor.bus.refs import Ref
 __all__ = ["AlreadyRecorded", "Outbox", "Resumed"]
 
 _SETTLE_BATCH = 500
-_PENDING_LIMIT = 100_000
-_HISTORY = 50  # transitions of one key that are looked at for who was told
+_ALL = 100_000
+_HISTORY = 200  # transitions of one key that are looked at
 _CONFLICT = RefusalCode.CONFLICT.value
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class AlreadyRecorded(Exception):
 
 @dataclass
 class Resumed:
-    """What the store knows: open alerts, who was addressed since each opened, who shows what, and what is owed."""
+    """What the store knows of some keys: alerts, who was addressed since they opened, who shows them, what is owed."""
 
     alerts: list[Alert] = field(default_factory=list)
     addressed: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -118,14 +118,19 @@ class Outbox:
 
     def resume(self) -> Resumed:
         """Read what is open and owed. Raises Unreadable."""
-        resumed = Resumed(alerts=[_alert(row) for row in self._reader.alerts(limit=_PENDING_LIMIT)])
-        rows = sorted(self._reader.deliveries_pending(_PENDING_LIMIT), key=lambda row: row.id)
-        for alert in resumed.alerts:
-            resumed.addressed[alert.key] = frozenset()
-        for key in {*resumed.addressed, *(row.key for row in rows)}:
-            self._read_history(key, resumed)
-        owed = (self._delivery(row) for row in rows if row.id not in self._unsettled)
-        resumed.pending = [delivery for delivery in owed if delivery is not None]
+        resumed = Resumed()
+        open_keys = (row.key for row in self._reader.alerts(limit=_ALL))
+        owed_keys = (row.key for row in self._reader.deliveries_pending(_ALL))
+        for key in dict.fromkeys([*open_keys, *owed_keys]):
+            self._read(key, resumed)
+        resumed.pending.sort(key=lambda delivery: delivery.id)
+        return resumed
+
+    def resume_key(self, key: str) -> Resumed:
+        """Read what is known and owed of one key. Raises Unreadable."""
+        resumed = Resumed()
+        self._read(key, resumed)
+        resumed.pending.sort(key=lambda delivery: delivery.id)
         return resumed
 
     async def _log_row(self, decision: Decision, at: float) -> int:
@@ -162,30 +167,31 @@ class Outbox:
             if self._unsettled.get(settled.delivery.id) is settled:
                 del self._unsettled[settled.delivery.id]
 
-    def _read_history(self, key: str, resumed: Resumed) -> None:
-        """Walk a key's transitions, newest first, until each channel's last shown message is known."""
+    def _read(self, key: str, resumed: Resumed) -> None:
+        """Walk a key's transitions, newest first: who was addressed since it opened, who shows it, what is owed."""
+        stored = self.known(key)
+        if stored is None:
+            return
+        resumed.alerts.append(stored)
         addressed: set[str] = set()
         last_shown: dict[str, str] = {}
-        opened = False
+        opened = not stored.is_open
         for log in self._reader.alert_log(key, limit=_HISTORY):
-            for row in self._reader.deliveries(log.id):
+            rows = self._reader.deliveries(log.id)
+            for row in rows:
                 if row.state == "delivered":
                     last_shown.setdefault(row.channel, row.action)
-                if row.state != "suppressed" and not opened:
-                    addressed.add(row.channel)
+            if not opened:
+                addressed |= {row.channel for row in rows if row.state != "suppressed"}
             opened = opened or log.state == AlertState.TRIGGER
-        if key in resumed.addressed:
-            resumed.addressed[key] = frozenset(addressed)
+            owed = [row for row in rows if row.state == "pending" and row.id not in self._unsettled]
+            resumed.pending += [_delivery(row, _alert_at(log, stored)) for row in owed]
+        resumed.addressed[key] = frozenset(addressed)
         resumed.told[key] = {name for name, action in last_shown.items() if action != AlertState.RESOLVE}
 
-    def _delivery(self, row: DeliveryRecord) -> Delivery | None:
-        logs = self._reader.alert_log(row.key, limit=-1)
-        log = next((log for log in logs if log.id == row.alert_log_id), None)
-        stored = self._reader.alert(row.key)
-        if log is None or stored is None:
-            return None  # pruned
-        alert = _alert_at(log, _alert(stored))
-        return Delivery(id=row.id, effect_id=alert.last_effect, channel=row.channel, alert=alert)
+
+def _delivery(row: DeliveryRecord, alert: Alert) -> Delivery:
+    return Delivery(id=row.id, effect_id=alert.last_effect, channel=row.channel, alert=alert)
 
 
 def _alert(row: AlertRecord) -> Alert:

@@ -20,6 +20,8 @@ from actors.notifier.route import Rule, Why
 
 __all__ = ["Switchboard"]
 
+MAX_DISPATCHED = 100_000
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +42,7 @@ class Switchboard:
         self._settings: dict[str, Setting] = {}
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._failing: dict[str, str] = {}
+        self._dispatched: dict[int, None] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
     def equip(self, settings: Notifications) -> None:
@@ -52,11 +55,11 @@ class Switchboard:
         self.rules = [_rule(setting, self._types[setting.type].lifecycle) for setting in settings.channels]
 
     def dispatch(self, delivery: Delivery) -> None:
-        """Queue a message once; for a channel that is not configured any more it ends at once."""
+        """Queue a message, once per row id; for a channel that is not configured any more it ends at once."""
         lane = self._lanes.get(delivery.channel)
         if lane is None:
             self._on_settled(self._suppressed(delivery))
-        elif delivery.id == UNRECORDED or not lane.has(delivery.id):
+        elif self._is_new(delivery.id):
             lane.put(delivery)
 
     def remember_told(self, key: str, channels: Iterable[str]) -> None:
@@ -96,6 +99,17 @@ class Switchboard:
     async def stop(self) -> None:
         """End all lanes; what they had not settled stays pending in the store."""
         await asyncio.gather(*(lane.stop() for lane in self._lanes.values()), *self._retiring)
+
+    def _is_new(self, number: int) -> bool:
+        """A delivery can be found in the store while it is on its way here; its row id tells."""
+        if number == UNRECORDED:
+            return True
+        if number in self._dispatched:
+            return False
+        self._dispatched[number] = None
+        if len(self._dispatched) > MAX_DISPATCHED:
+            del self._dispatched[next(iter(self._dispatched))]
+        return True
 
     def _equip_one(self, setting: Setting, limits: Limits) -> None:
         build = self._types[setting.type].build
