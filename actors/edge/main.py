@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 
 from actors.edge.admission import Admission
 from actors.edge.api.context import Context
@@ -29,6 +27,7 @@ from actors.edge.sightings import SensorsSeen
 from actors.knobs import Knobs
 from actors.store.reader import Reader, Unreadable
 from actors.tree.requests import TreeRow
+from actors.version import own_version
 from supervisor.bus.refs import handle
 from supervisor.child import Child
 from supervisor.settings.holder import Holder
@@ -140,11 +139,3 @@ def url_of(host: str, port: int) -> str:
     """Return the URL that clients use; wildcard addresses become loopback (C063)."""
     host = WILDCARDS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def own_version() -> str:
-    """Return the installed version; a source tree without metadata says so."""
-    try:
-        return installed_version("treewarden")
-    except PackageNotFoundError:
-        return "0+source"
