@@ -1,4 +1,4 @@
-"""Tiny children for the tests of the process runner; each is named in a plan as ``tests.unit.supervisor.children:NAME``."""
+"""Tiny children for the tests of root; a plan names them as ``tests.unit.supervisor.children:NAME``."""
 
 from __future__ import annotations
 
