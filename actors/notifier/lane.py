@@ -24,6 +24,7 @@ from actors.notifier.step import why_skip
 __all__ = ["MAX_WAITING", "Lane", "Limits"]
 
 MAX_WAITING = 100
+GRACE_S = 0.3  # at a stop: enough for a message that is being shown, so that it does not come twice
 MAX_WAIT_S = 30.0  # one message must not stop the lane for the hour that a service may ask for
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Lane:
         self.told: set[str] = set()
         self.failure: Settled | None = None
         self.enabled = True
+        self._ending = False
         self._successor: Channel | None = None
         self._on_settled = on_settled
         self._now = now
@@ -79,14 +81,17 @@ class Lane:
         self._wake.set()
 
     async def stop(self) -> list[Delivery]:
-        """End the task and return what was not settled; the message in flight is broken off."""
+        """End the task and return what was not settled; a message in flight is broken off after GRACE_S."""
+        self._ending = True
+        self._wake.set()
+        await asyncio.wait({self._task}, timeout=GRACE_S)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self.channel.close()
         return list(self._queue)
 
     async def _run(self) -> None:
-        while True:
+        while not self._ending:
             await self._succeed()
             if self._queue:
                 await self._settle(self._queue[0])

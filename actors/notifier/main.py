@@ -1,7 +1,8 @@
 """The notifier process: serves Raise and NotifierHealth on the bus, owns the channels.
 
 A Raise is answered after its commit (see ``actor``). On start, deliveries that the store still holds as pending are
-sent. On stop, a message in flight is broken off and comes again after the next start. Heartbeats pass the mailbox.
+sent. On stop, a message in flight gets a moment to end, else it comes again after the next start. Heartbeats pass the
+mailbox.
 """
 
 from __future__ import annotations
