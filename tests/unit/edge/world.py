@@ -59,6 +59,7 @@ class Forest:
         self.moved: dict[str, str] = {}
         self.script: deque[Failure] = deque()
         self.refusal: tuple[str, str] | None = None
+        self.loses_answer = False
         self.open = asyncio.Event()
         self.open.set()
         self.arrived = asyncio.Semaphore(0)
@@ -74,10 +75,15 @@ class Forest:
         handle(self._endpoint, Describe, self._describe)
         await self._endpoint.start()
 
+    @property
+    def alive(self) -> bool:
+        return self._endpoint is not None
+
     async def stop(self) -> None:
         """Vanish as a killed process does; what was committed stays."""
         assert self._endpoint is not None
         await self._endpoint.stop()
+        self._endpoint = None
 
     async def tell(self, row: TreeRow) -> None:
         assert self._endpoint is not None
@@ -87,10 +93,18 @@ class Forest:
         for batch in message.batches:
             self.log.append(("ingest", batch.tree, [event.id for event in batch.events]))
         self.arrived.release()
+        asked = self._endpoint
         await self.open.wait()
+        if self._endpoint is not asked or asked is None:
+            raise Refused("dead", "this process was killed before it committed")
         if self.refusal is not None:
             raise Refused(*self.refusal)
-        return Ingested(outcomes=[self._take(batch) for batch in message.batches])
+        answer = Ingested(outcomes=[self._take(batch) for batch in message.batches])
+        if self.loses_answer:
+            self.loses_answer = False
+            await self.stop()
+            await self.start()
+        return answer
 
     def _take(self, batch: Batch) -> Outcome:
         if self.script:
@@ -180,7 +194,8 @@ class World:
         for name in reversed(list(self._running)):
             await self.stop_child(name)
         for forest in self.forests.values():
-            await forest.stop()
+            if forest.alive:
+                await forest.stop()
         await self._root.stop()
         self.listening.close()
 
