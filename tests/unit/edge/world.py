@@ -152,12 +152,12 @@ class World:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self._ready: asyncio.Queue[bytes] = asyncio.Queue()
         self._running: dict[str, tuple[Child, asyncio.Task[None]]] = {}
-        self._root = Endpoint("root", self.bus)
+        self.root = Endpoint("root", self.bus)
 
     async def start(self, *, load: Callable[[World], Awaitable[None]] | None = None) -> None:
         self.bus.mkdir()
-        self._root.on("Ready", self._is_ready)
-        await self._root.start()
+        self.root.on("Ready", self._is_ready)
+        await self.root.start()
         for forest in self.forests.values():
             await forest.start()
         await self.start_child("keeper", keeper.main)
@@ -196,7 +196,7 @@ class World:
         for forest in self.forests.values():
             if forest.alive:
                 await forest.stop()
-        await self._root.stop()
+        await self.root.stop()
         self.listening.close()
 
     def forest_of(self, tree: str) -> Forest:
@@ -212,7 +212,7 @@ class World:
 
     async def write(self, *writes: tuple[str, dict[str, Any]]) -> None:
         commit = Commit(writes=[Write(op=op, row=row) for op, row in writes])
-        await Ref(self._root, "keeper").ask(commit, Committed)
+        await Ref(self.root, "keeper").ask(commit, Committed)
 
     async def _is_ready(self, body: bytes) -> bytes:
         self._ready.put_nowait(body)
