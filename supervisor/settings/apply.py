@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 ROOT = "root"
 PREPARE_TIMEOUT_S = 5.0
 RETRY_EVERY_S = 0.5
-RETRY_FOR_S = 60.0
+RETRIES = 120
 
 Persist = Callable[[Rendered, dict[str, Any]], Awaitable[None]]
 
@@ -61,11 +61,14 @@ class Applier:
         layers: Layers,
         version: int,
         peers: Callable[[], Awaitable[Peers]],
+        *,
+        retry_every_s: float = RETRY_EVERY_S,
     ) -> None:
         self._endpoint = endpoint
         self._schema = schema
         self._layers = layers
         self._peers = peers
+        self._retry_every_s = retry_every_s
         self._lock = asyncio.Lock()
         self._straggling: asyncio.Task[None] | None = None
         self.current = render(schema, layers, version)
@@ -153,8 +156,8 @@ class Applier:
     async def _chase(self, rendered: Rendered, done: frozenset[str]) -> None:
         """Tell again those that could not be told, until they have it or have restarted with it."""
         left: frozenset[str] | None = done
-        for _ in range(int(RETRY_FOR_S / RETRY_EVERY_S)):
-            await asyncio.sleep(RETRY_EVERY_S)
+        for _ in range(RETRIES):
+            await asyncio.sleep(self._retry_every_s)
             left = await self._commit(rendered, left or frozenset())
             if left is None:
                 return

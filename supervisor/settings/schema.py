@@ -114,14 +114,14 @@ def _range(node: Node) -> str:
 
 def allowed(node: Node) -> str:
     """Say what a value may be: the rest of the sentence "must be ..."."""
+    if node.get("env_name"):
+        return "the name of an environment variable, such as API_KEY"
     if "enum" in node:
         return "one of " + ", ".join(str(value) for value in node["enum"])
     if "const" in node:
         return f"one of {node['const']}"
     if "anyOf" in node or "oneOf" in node:
         return " or ".join(allowed(part) for part in node.get("anyOf") or node["oneOf"])
-    if node.get("env_name"):
-        return "the name of an environment variable, such as API_KEY"
     if node.get("type") == "array":
         return f"a list, each item {allowed(node.get('items', {}))}"
     if "pattern" in node:
