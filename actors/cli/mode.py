@@ -8,12 +8,13 @@ import typer
 
 from actors.cli.failure import Exit, Failure
 from actors.cli.options import Json, RuntimeDir, emit_json
-from actors.messages import Mode
 
-__all__ = ["mode"]
+__all__ = ["MODES", "mode"]
 
+# those of actors.messages.Mode, whose import would cost every command 100 ms; a test holds them together
+MODES = ("warn", "auto_compact", "auto_limit_context", "auto_recover")
 CLEAR = "default"
-_ALLOWED = [*(mode.value for mode in Mode), CLEAR]
+_ALLOWED = (*MODES, CLEAR)
 
 
 def mode(
