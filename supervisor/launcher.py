@@ -80,12 +80,17 @@ class Launcher:
         loop.add_reader(self._pidfd, self._died)
         loop.add_reader(ours.fileno(), self._readable)
 
-    async def launch(self, body: dict[str, Any], fds: Sequence[int]) -> int:
-        """Start a process for ``body`` with descriptors ``fds``; return its pid, a child of this process."""
+    async def available(self) -> None:
+        """Wait until the fork server has imported its modules. Raises LaunchError after a minute."""
         try:
             await asyncio.wait_for(self._ready.wait(), _READY_S)
         except TimeoutError:
+            self._kill()
             raise LaunchError(f"the fork server was not ready in {_READY_S:g} s") from None
+
+    async def launch(self, body: dict[str, Any], fds: Sequence[int]) -> int:
+        """Start a process for ``body`` with descriptors ``fds``; return its pid, a child of this process."""
+        await self.available()
         number = next(self._numbers)
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._pending[number] = answer

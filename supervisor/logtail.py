@@ -11,7 +11,7 @@ import os
 import select
 from collections import deque
 
-__all__ = ["LogPipe", "LogSink"]
+__all__ = ["LogPipe", "LogSink", "LogStream"]
 
 _CHUNK = 4096  # poll promises room for PIPE_BUF bytes, no more
 _MAX_LINE = 65536
@@ -48,11 +48,10 @@ class LogSink:
                 self._say_dropped()
             line = self._lines.popleft()
             self._size -= len(line)
-            if len(line) > _CHUNK:
-                self._lines.appendleft(line[_CHUNK:])
-                self._size += len(line) - _CHUNK
-            if not self._put(line[:_CHUNK]):
-                return
+            rest = line[self._put(line[:_CHUNK]) :]
+            if rest:
+                self._lines.appendleft(rest)
+                self._size += len(rest)
         if self._lines:
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self.flush)
 
@@ -67,15 +66,28 @@ class LogSink:
         poll.register(self._fd, select.POLLOUT)
         return bool(poll.poll(0))
 
-    def _put(self, data: bytes) -> bool:
+    def _put(self, data: bytes) -> int:
         try:
-            os.write(self._fd, data)
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
         except OSError:
             # Nobody will ever read it (closed pipe, full disk): logging must not stop the supervisor.
-            self._lines.clear()
-            self._size = 0
-            return False
-        return True
+            return len(data)
+
+
+class LogStream:
+    """A text stream over a sink, for the logging of root itself."""
+
+    def __init__(self, sink: LogSink) -> None:
+        self._sink = sink
+
+    def write(self, text: str) -> None:
+        """Write a whole line."""
+        self._sink.write(text.encode(errors="replace"))
+
+    def flush(self) -> None:
+        """Do nothing: the sink flushes as soon as it can."""
 
 
 class LogPipe:

@@ -30,9 +30,13 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process needs of its runner. ``may_kill`` says whether a silent child may be killed just now."""
+    """What a process needs of its runner: the way to the child, where its news go, and whom to ask.
+
+    ``available`` returns once a launch would be taken; ``may_kill`` says whether a silent child may be killed just now.
+    """
 
     endpoint: Endpoint
+    available: Callable[[], Awaitable[None]]
     emit: Callable[[Event], None]
     changed: Callable[[], None]
     may_kill: Callable[[], bool]
@@ -58,13 +62,20 @@ class Process:
         self._known = asyncio.Event()
         self._dead = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.ensure_future(around.available())
         self._tasks = {self._loop.create_task(self._start(launch))}
         self._overdue: asyncio.TimerHandle | None = None
 
     # Start
 
     async def _start(self, launch: Callable[[], Awaitable[int]]) -> None:
+        await asyncio.wait({self._turn})
+        if self._turn.cancelled():
+            self.pipe.handed_over()
+            self._over("stopped", normal=False)
+            return
         try:
+            self._turn.result()
             pid = await launch()
         except LaunchError as error:
             self._over(str(error), normal=False)
@@ -102,11 +113,12 @@ class Process:
         deadline_s = self.spec.heartbeat_deadline_s
         while True:
             asked_at = self._loop.time()
+            timeout_s = max(self.answered_at + deadline_s - asked_at, min(_BEAT_S, deadline_s))
             try:
-                await self._around.endpoint.ask(self.spec.id, "Ping", timeout_s=deadline_s)
+                await self._around.endpoint.ask(self.spec.id, "Ping", timeout_s=timeout_s)
                 self.answered_at = self._loop.time()
             except AskTimeout:
-                if self._loop.time() - asked_at > deadline_s + _LATE_S:
+                if self._loop.time() - asked_at > timeout_s + _LATE_S:
                     self.answered_at = self._loop.time()  # root itself was held up: no evidence against the child
             except BusError:
                 pass  # not there, or its probe failed: it has until the deadline
@@ -122,6 +134,7 @@ class Process:
         self._spawn(self._ladder(shutdown))
 
     async def _ladder(self, shutdown: Shutdown) -> None:
+        self._turn.cancel()  # not launched yet: then it never will be; later this does nothing
         await self._known.wait()
         self._why = self._why or "stopped"
         if shutdown in ("brutal_kill", 0):

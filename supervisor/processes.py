@@ -74,7 +74,7 @@ class Processes:
         self._launcher = launcher
         self._outfit = outfit
         self._sink = sink
-        self._around = Surroundings(endpoint, emit, changed, self._may_kill)
+        self._around = Surroundings(endpoint, launcher.available, emit, changed, self._may_kill)
         self._runs: dict[str, Process] = {}
         self._starts: Counter[str] = Counter()
         self._killed_at = float("-inf")

@@ -44,11 +44,12 @@ from pathlib import Path
 from typing import Any
 
 from supervisor import linux, logs, runtime
+from supervisor.banner import banner_lines
 from supervisor.bus.endpoint import Endpoint
 from supervisor.events import Boot, Down, Event, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
 from supervisor.launcher import Launcher
 from supervisor.listeners import Listener, bind_all, remove_stale
-from supervisor.logtail import LogSink
+from supervisor.logtail import LogSink, LogStream
 from supervisor.office import Office
 from supervisor.plan import Plan, read
 from supervisor.processes import Outfit, Processes
@@ -179,18 +180,9 @@ class Root:
         self.systemd.status(f"{total - len(away)} of {total} children ready" + (f"; {names}" if names else ""))
 
     def _announce(self) -> None:
-        words = self._words()
-        for line in [*self.plan.banner, f"{self.plan.name}: all children ready"]:
-            for key, value in words.items():
-                line = line.replace(f"{{{key}}}", value)
+        for line in banner_lines(self.plan, self.listeners):
             print(line, flush=True)  # noqa: T201 - the banner is for the person who started it
         self.systemd.ready("all children ready")
-
-    def _words(self) -> dict[str, str]:
-        urls = [found.url for found in self.listeners.values() if found.listen.kind == "tcp"]
-        plan = self.plan
-        words = {"runtime_dir": str(plan.runtime_dir), "state_dir": str(plan.state_dir), "pid": str(os.getpid())}
-        return {"url": next(iter(urls), ""), **words} | {name: found.url for name, found in self.listeners.items()}
 
     def _changed(self) -> None:
         self._pids.write(self.processes.living())
@@ -219,7 +211,8 @@ class Root:
 
     def _watch_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            self._loop.add_signal_handler(number, self.halt)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                self._loop.add_signal_handler(number, self.halt)
         self._loop.add_signal_handler(signal.SIGCHLD, self.processes.sweep)
 
     async def _clean_up(self) -> None:
@@ -241,19 +234,6 @@ def _sockets(listeners: dict[str, Listener]) -> dict[str, dict[str, Any]]:
         for child in listener.listen.for_children:
             sockets.setdefault(child, {})[name] = listener.socket
     return sockets
-
-
-class _SinkStream:
-    """Root's own log lines take the way of the children's: no reader of stderr can block root."""
-
-    def __init__(self, sink: LogSink) -> None:
-        self._sink = sink
-
-    def write(self, text: str) -> None:
-        self._sink.write(text.encode(errors="replace"))
-
-    def flush(self) -> None:
-        return
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -291,7 +271,7 @@ async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener]) ->
     sink = LogSink()
     handler = logging.getLogger().handlers[0]
     assert isinstance(handler, logging.StreamHandler)
-    before = handler.setStream(_SinkStream(sink))
+    before = handler.setStream(LogStream(sink))
     try:
         return await Root(plan, systemd, listeners, sink).run()
     finally:

@@ -33,6 +33,7 @@ class Systemd:
         self._notifier = _notifier(taken["NOTIFY_SOCKET"])
         self._pid = str(os.getpid())
         self._taken = taken
+        self._status = ""
 
     @property
     def watchdog_s(self) -> float | None:
@@ -58,8 +59,10 @@ class Systemd:
         self._say(f"READY=1\nSTATUS={_ascii(status)}")
 
     def status(self, text: str) -> None:
-        """Show a line in `systemctl status`."""
-        self._say(f"STATUS={_ascii(text)}")
+        """Show a line in `systemctl status`; saying the same again costs nothing."""
+        if text != self._status:
+            self._status = text
+            self._say(f"STATUS={_ascii(text)}")
 
     def alive(self) -> None:
         """Feed the watchdog."""

@@ -85,6 +85,16 @@ def test_second_sigterm_kills_at_once(directory: Path) -> None:
         assert all(death.within(1) for death in deaths)
 
 
+def test_sigterm_while_the_fork_server_still_imports_stops_at_once(directory: Path) -> None:
+    preload = ["tests.unit.supervisor.endless_import"]
+    with RootUnderTest(directory, [child("a")], wait=False, preload=preload) as root:
+        root.until(lambda rows: rows["a"]["state"] == "starting")
+        deaths = root.watch_all()
+        code, took_s = root.end()
+        assert (code, took_s < 1) == (0, True)
+        assert all(death.within(0) for death in deaths)
+
+
 def test_killed_root_leaves_no_orphan_and_the_next_start_recovers(directory: Path) -> None:
     children = [child("a"), child("b", "orphaning")]
     with RootUnderTest(directory, children) as root:

@@ -1,0 +1,5 @@
+"""A module whose import does not end: a fork server that never gets ready."""
+
+import signal
+
+signal.pause()
