@@ -54,6 +54,7 @@ class Forest:
         self.name = name
         self.log = log
         self.events: dict[str, list[str]] = {}
+        self._seen: set[str] = set()
         self.poison: set[str] = set()
         self.tells_index = True
         self.moved: dict[str, str] = {}
@@ -119,8 +120,9 @@ class Forest:
         duplicates = 0
         for event in batch.events:
             key = f"{event.session_id}/{event.id}"
-            duplicates += key in stored
-            if key not in stored:
+            duplicates += key in self._seen
+            if key not in self._seen:
+                self._seen.add(key)
                 stored.append(key)
         return Outcome(tree=batch.tree, accepted=len(batch.events) - duplicates, duplicates=duplicates)
 
