@@ -32,10 +32,10 @@ _CODES = {
 class Control:
     """A client of the daemon whose runtime directory is ``directory``."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, *, timeout_s: float = TIMEOUT_S) -> None:
         self.socket = runtime_dir(directory, os.environ) / "control.sock"
         self._http = httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://control", timeout=TIMEOUT_S
+            transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://control", timeout=timeout_s
         )
 
     def __enter__(self) -> Self:
@@ -62,7 +62,7 @@ class Control:
         except httpx.ConnectError as error:
             raise self._unreachable(error) from None
         except httpx.HTTPError as error:
-            text = f"the daemon at {self.socket} gave no answer: {error or type(error).__name__}"
+            text = f"the daemon at {self.socket} gave no answer: {error or type(error).__name__} (is it starting?)"
             raise Failure(Exit.UNREACHABLE, text) from None
         if answer.is_success:
             return answer.json()

@@ -43,6 +43,9 @@ def show(
         emit_json(found)
         return
     listed = [(path, source) for path, source in found["sources"].items() if source != "default" or not changed]
+    if not listed:
+        typer.echo(f"version {found['version']}: every value is a default")
+        return
     rows = [(path, json.dumps(value_at(found["values"], path)), source) for path, source in listed]
     typer.echo("\n".join([f"version {found['version']}", "", *columns(("KNOB", "VALUE", "SOURCE"), rows)]))
 

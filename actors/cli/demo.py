@@ -56,8 +56,9 @@ def sessions(*, prefix: str, end: float) -> dict[str, list[dict[str, Any]]]:
         role, events = line["conversation"], line["events"]
         start = end - _STEP_S * len(events)
         name = f"{prefix}-{role}"
+        fixed = {"session_id": name, "agent": "build", "source": "replay"}
         found[role] = [
-            {**event, "session_id": name, "id": f"{name}-{place}", "t": start + _STEP_S * place, "source": "replay"}
+            {**event, **fixed, "id": f"{name}-{place}", "t": start + _STEP_S * place}
             for place, event in enumerate(events)
         ]
     return found
@@ -66,7 +67,10 @@ def sessions(*, prefix: str, end: float) -> dict[str, list[dict[str, Any]]]:
 def _post(status: Mapping[str, Any], events: list[dict[str, Any]]) -> None:
     import httpx
 
-    sensor = json.loads(Path(status["sensor_file"]).read_text())
+    try:
+        sensor = json.loads(Path(status["sensor_file"]).read_text())
+    except FileNotFoundError:
+        raise Failure(Exit.DEGRADED, "the daemon takes no events yet: see treewarden status") from None
     headers = {"Authorization": f"Bearer {sensor['token']}"}
     answer = httpx.post(f"{sensor['url']}/v1/progress", json=events, headers=headers, timeout=_PATIENCE_S)
     if answer.status_code != 202:

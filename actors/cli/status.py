@@ -12,12 +12,14 @@ from actors.cli.table import columns
 
 __all__ = ["status", "unwell"]
 
+TIMEOUT_S = 5.0
+
 
 def status(json_output: Json = False, runtime_dir: RuntimeDir = None) -> None:
     """Show the daemon, its processes and the trees. Exit code 7 when a process is not ready."""
     from actors.cli.client import Control
 
-    with Control(runtime_dir) as control:
+    with Control(runtime_dir, timeout_s=TIMEOUT_S) as control:
         found = control.get("/v1/status")
     if json_output:
         emit_json(found)

@@ -54,6 +54,7 @@ async def serve(app: ASGIApp, listener: socket.socket, stopping: asyncio.Event) 
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=DRAIN_S,

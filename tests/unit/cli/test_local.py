@@ -206,7 +206,7 @@ def test_start_loads_nothing_heavy():
 
 
 def test_modes_are_those_of_the_vocabulary():
-    assert MODES == tuple(mode.value for mode in Mode)
+    assert tuple(mode.value for mode in Mode) == MODES
 
 
 @pytest.mark.parametrize(
