@@ -90,6 +90,7 @@ class Reason(StrEnum):
     RESUMED = "resumed"
     RECOVERED = "recovered"
     RETIRED = "retired"
+    SETTINGS = "settings"
     MERGED = "merged"
 
 
@@ -209,7 +210,7 @@ class Evidence(Frozen):
 
 
 class Transition(Frozen):
-    """A conversation's verdict changed. ``index``: the tree's event, from 0; ``tree_verdict``: the tree's afterwards."""
+    """A conversation's verdict changed. ``index``: the tree's event, from 0; ``tree_verdict``: the tree's after it."""
 
     index: int
     t: float

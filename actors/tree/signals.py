@@ -35,7 +35,7 @@ def signals_of(conversation: Conversation, knobs: Progress) -> Signals:
     return Signals(
         conversation.agent in knobs.read_only_agents,
         conversation.turns_since,
-        conversation.usd_since,
+        round(conversation.usd_since, 9),  # ten times $0.10 is a dollar
         conversation.calls_since,
         conversation.injected_since,
         window.since,

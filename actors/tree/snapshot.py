@@ -17,7 +17,7 @@ __all__ = ["FORMAT", "SnapshotFormat", "dump", "load"]
 
 FORMAT = 1
 
-_TREE = ("id", "seq", "now", "last_event_at", "ignored_links", "forgotten", "oldest_alive")
+_TREE = ("id", "seq", "now", "last_event_at", "ignored_links", "forgotten", "oldest_alive", "knobs_key")
 _CONVERSATION = (
     "id",
     "parent",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from actors.knobs import Progress
 from actors.messages import Mode, Reason, Status, Verdict
 from actors.tree.tally import Tally
 from actors.tree.window import Window
@@ -57,10 +58,10 @@ class Conversation:
 
     @property
     def status(self) -> Status:
+        if self.questions:  # however long it has been open: nobody works, and nobody forgot (T02)
+            return Status.WAITING_USER
         if self.retired:
             return Status.RETIRED
-        if self.questions:
-            return Status.WAITING_USER
         return Status.IDLE if self.idle or self.placeholder else Status.ACTIVE
 
     def reset(self, now: float) -> None:
@@ -91,6 +92,8 @@ class TreeState:
     forgotten: int = 0
     oldest_alive: float | None = None  # no live conversation was last alive before this
     landed_states: dict[int, None] = field(default_factory=dict)
+    judged_by: Progress | None = None  # not saved: spares looking at every value on every event
+    knobs_key: int | None = None
 
     @property
     def verdict(self) -> Verdict:

@@ -21,7 +21,7 @@ from actors.tree.lineage import arrive, touch
 from actors.tree.merge import merge
 from actors.tree.state import MAX_STATES, Conversation, TreeState
 from actors.tree.usage import spent
-from actors.tree.verdicts import Effects, Run, advance, clear, restart, retire, settle
+from actors.tree.verdicts import Effects, Run, advance, clear, notice_knobs, restart, retire, settle
 from actors.tree.view import describe, next_wakeup, summarise
 
 __all__ = ["Effects", "describe", "merge", "next_wakeup", "step", "summarise"]
@@ -33,6 +33,7 @@ _NOT_ITS_FAULT = (ErrorClass.INFRA, ErrorClass.PROVIDER)
 def step(tree: TreeState, event: ProgressEvent | Tick | Command, knobs: Progress) -> tuple[TreeState, Effects]:
     """Take in one event; return the same state object and the effects in the order they came about."""
     run = Run(tree, knobs)
+    notice_knobs(run)
     if isinstance(event, ProgressEvent):
         _progress(run, event)
     else:
@@ -107,16 +108,15 @@ def _call(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
     conversation.calls_since += 1
     fingerprint, slice_key = key_of(event.fingerprint), key_of(event.slice)
     target = sys.intern(event.target) if event.target else None
-    target_key = key_of(target)
-    call = window.push(fingerprint, key_of(event.result), slice_key, target_key or slice_key or fingerprint, target)
+    call = window.push(fingerprint, key_of(event.result), slice_key, target or slice_key or fingerprint, target)
     if fingerprint:
         conversation.repeats.add(call.exact)
-    _outcome(conversation, event, fingerprint, target_key)
+    _outcome(conversation, event, fingerprint, target)
     if event.landed and _is_new(run.tree, event):
         restart(run, conversation, Reason.LANDED)
 
 
-def _outcome(conversation: Conversation, event: ProgressEvent, fingerprint: int, target: int) -> None:
+def _outcome(conversation: Conversation, event: ProgressEvent, fingerprint: int, target: str | None) -> None:
     if event.error in _NOT_ITS_FAULT or (event.exit is None and event.error is None):
         return
     if event.exit or event.error is not None:
@@ -126,7 +126,8 @@ def _outcome(conversation: Conversation, event: ProgressEvent, fingerprint: int,
             conversation.target_failures.add(target)
     else:
         conversation.failures.drop(fingerprint)
-        conversation.target_failures.drop(target)
+        if target:
+            conversation.target_failures.drop(target)
 
 
 def _is_new(tree: TreeState, event: ProgressEvent) -> bool:

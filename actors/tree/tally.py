@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["Tally"]
+__all__ = ["Key", "Tally"]
+
+Key = int | str
 
 
 class Tally:
@@ -17,7 +19,7 @@ class Tally:
     __slots__ = ("_levels", "_limit", "counts", "top", "total")
 
     def __init__(self, limit: int = 0) -> None:
-        self.counts: dict[int, int] = {}
+        self.counts: dict[Key, int] = {}
         self.top = 0
         self.total = 0
         self._levels: dict[int, int] = {}
@@ -26,17 +28,17 @@ class Tally:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __contains__(self, key: int) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return key in self.counts
 
-    def add(self, key: int) -> None:
+    def add(self, key: Key) -> None:
         before = self.counts.pop(key, 0)
         self.counts[key] = before + 1
         self._shift(before, before + 1)
         if self._limit and len(self.counts) > self._limit:
             self.drop(next(iter(self.counts)))
 
-    def remove(self, key: int) -> None:
+    def remove(self, key: Key) -> None:
         """Take one back; the key keeps its place in the order of forgetting."""
         before = self.counts[key]
         if before == 1:
@@ -45,7 +47,7 @@ class Tally:
             self.counts[key] = before - 1
         self._shift(before, before - 1)
 
-    def drop(self, key: int) -> None:
+    def drop(self, key: Key) -> None:
         """Forget a key altogether; an unknown one is fine."""
         before = self.counts.pop(key, 0)
         if before:
@@ -55,11 +57,11 @@ class Tally:
         if self.counts:
             self.counts, self._levels, self.top, self.total = {}, {}, 0, 0
 
-    def pairs(self) -> list[list[int]]:
-        """Return ``[key, count]`` pairs, least recently added first."""
-        return [[key, count] for key, count in self.counts.items()]
+    def pairs(self) -> list[tuple[Key, int]]:
+        """Return ``(key, count)`` pairs, least recently added first."""
+        return list(self.counts.items())
 
-    def restore(self, pairs: Iterable[Iterable[int]]) -> None:
+    def restore(self, pairs: Iterable[tuple[Key, int]]) -> None:
         """Undo ``pairs``."""
         self.clear()
         for key, count in pairs:

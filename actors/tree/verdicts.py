@@ -1,12 +1,14 @@
 """Moving verdicts: what makes one rise, what alone may make it fall, and the transition that says so.
 
-A verdict rises at once. It falls by a landing, a user turn, a resume or retirement, or when no call of a whole
-window supported it any more: repeats leave the window one by one, so without that wait a verdict would flap with each.
+A verdict rises at once. It falls by a landing, a user turn, a resume, retirement or changed knobs, or when no call of
+a whole window supported it any more: repeats leave the window one by one, so without that wait it would flap with
+each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from actors.knobs import Progress
 from actors.messages import AlertEffect, Evidence, Reason, Transition, Verdict
@@ -14,7 +16,7 @@ from actors.tree.judge import judge, rank
 from actors.tree.signals import evidence_of, signals_of
 from actors.tree.state import Conversation, TreeState
 
-__all__ = ["Effects", "Run", "advance", "change", "clear", "restart", "retire", "settle"]
+__all__ = ["Effects", "Run", "advance", "change", "clear", "notice_knobs", "restart", "retire", "settle"]
 
 Effects = list[Transition | AlertEffect]
 
@@ -40,6 +42,21 @@ def settle(run: Run, conversation: Conversation, *, call: bool) -> None:
         conversation.quiet += call
         if conversation.quiet >= run.knobs.window:
             change(run, conversation, found, Reason.RECOVERED if found is Verdict.OK else reason)
+
+
+def notice_knobs(run: Run) -> None:
+    """Judge anew whoever is flagged when the knobs are not those of the last event; nothing waits for a window then."""
+    tree, knobs = run.tree, run.knobs
+    if knobs is tree.judged_by:
+        return
+    key = crc32(knobs.model_dump_json(exclude={"mode"}).encode())
+    changed = tree.knobs_key is not None and tree.knobs_key != key
+    tree.judged_by, tree.knobs_key = knobs, key
+    for one in tree.conversations.values():
+        if changed and one.verdict is not Verdict.OK:
+            found, reason = judge(signals_of(one, knobs), knobs)
+            if rank(found) < rank(one.verdict):
+                change(run, one, found, Reason.SETTINGS if found is Verdict.OK else reason)
 
 
 def change(

@@ -12,18 +12,18 @@ from collections import deque
 from typing import NamedTuple
 
 from actors.tree.keys import UNKNOWN, pair_key
-from actors.tree.tally import Tally
+from actors.tree.tally import Key, Tally
 
 __all__ = ["Call", "Window"]
 
 
 class Call(NamedTuple):
-    """One call; keys are integers, ``UNKNOWN`` where the sensor did not say."""
+    """One call; keys are ``UNKNOWN`` where the sensor did not say; ``place`` is the target, or else another key."""
 
     fingerprint: int
     exact: int
     slice: int
-    place: int
+    place: Key
     target: str | None
     polled: bool
 
@@ -58,7 +58,7 @@ class Window:
         """Calls that ``len(places)`` looks at."""
         return min(self.since, self.span)
 
-    def push(self, fingerprint: int, outcome: int, slice_key: int, place: int, target: str | None) -> Call:
+    def push(self, fingerprint: int, outcome: int, slice_key: int, place: Key, target: str | None) -> Call:
         """Add one call and let the oldest go."""
         exact = pair_key(fingerprint, outcome)
         polled = bool(outcome) and fingerprint in self.fingerprints and exact not in self.exact

@@ -20,6 +20,8 @@ def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return looping before stalling, duplicates before failures; None when either half is missing."""
     if signals.read_only:
         return None
+    if signals.turns < knobs.stall_turns and signals.usd < knobs.stall_usd:
+        return None  # the knobs' schema keeps loop_* above stall_*
     for verdict, turns, usd, dup, fail in (
         (Verdict.LOOPING, knobs.loop_turns, knobs.loop_usd, knobs.loop_dup, knobs.loop_fail),
         (Verdict.STALLING, knobs.stall_turns, knobs.stall_usd, knobs.dup_warn, knobs.fail_warn),
