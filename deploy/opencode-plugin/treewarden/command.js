@@ -32,7 +32,7 @@ const HEREDOC = /<<-?\s*(['"]?)(\w+)\1(?=[^\n]*\n)[\s\S]*?\n[ \t]*\2(?!\w)/g // 
 const joined = (cwd, next) => (next.startsWith("/") || cwd === "" ? next : `${cwd}/${next}`).replace(/\/+$/, "") || "/"
 
 function* tokens(text) {
-  const pattern = /(?<=^|[\s;&|])#[^\n]*|((?:'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\\[\s\S]|\d*>{1,2}&\d|&>{1,2}|[^\s;&|'"\\\n]|)+)|(&&|\|\||\|&|[;&|\n])|[^\S\n]+/g
+  const pattern = /(?<=^|[\s;&|])#[^\n]*|((?:'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\\[\s\S]|\d*>{1,2}&\d|&>{1,2}|[^\s;&|'"\\\n])+)|(&&|\|\||\|&|[;&|\n])|[^\S\n]+/g
   let match
   while ((match = pattern.exec(text)) !== null) {
     if (match[0] === "") {
@@ -89,11 +89,17 @@ export function ownsExit(list, index) {
 const WRITING = /^(?:tee|mv|cp|rm|patch|touch|truncate|install|ln|mkdir|rsync|unzip|tar)$/
 const GIT_WRITING = /^(?:apply|checkout|restore|revert|reset|stash|merge|rebase|cherry-pick|am|pull|switch|mv|rm)$/
 
+// An output redirection into a file: `> f`, `>>f`, `1> f`; not of errors, not into /dev/null or another descriptor.
+const writesTo = (word, next) => {
+  const found = word.match(/^(?:1|&)?>{1,2}(?!&)(.*)$/)
+  return Boolean(found) && (found[1] || next) !== "/dev/null"
+}
+
 // May this command line have changed files? Only a gate of the red-to-green rule (T42), so generous.
 export function mayWrite(text) {
   return simpleCommands(text).some(({ words }) => {
     const [verb, ...rest] = essential(words)
-    if (words.some((word) => /^(?:\d|&)?>{1,2}(?!&)/.test(word) && !/\/dev\/null$/.test(word) && !/^2>/.test(word))) return true
+    if (words.some((word, at) => writesTo(word, words[at + 1]))) return true
     if (verb === "sed" || verb === "perl") return rest.some((word) => /^-\w*i/.test(word))
     if (verb === "git") return GIT_WRITING.test(rest.find((word) => !word.startsWith("-")) ?? "")
     return WRITING.test(verb ?? "") || rest.some((word) => /^--(?:fix|write|in-place)$/.test(word))

@@ -1,6 +1,6 @@
 // Where the daemon is: url and token from sensor.json in its runtime directory, read again whenever the last answer says
 // that what we know is stale (refused connection, 401, 404). Never cached as missing: a daemon may start after the client.
-import { readFile } from "node:fs/promises"
+import { lstat, readFile } from "node:fs/promises"
 import { userInfo } from "node:os"
 import path from "node:path"
 
@@ -30,7 +30,10 @@ export class Endpoint {
 
   async #read() {
     try {
-      const { url, token } = JSON.parse(await readFile(path.join(this.#directory, "sensor.json"), "utf8"))
+      const file = path.join(this.#directory, "sensor.json")
+      const mine = process.getuid?.()
+      if (mine !== undefined && ![0, mine].includes((await lstat(file)).uid)) return undefined // planted in /tmp
+      const { url, token } = JSON.parse(await readFile(file, "utf8"))
       return isLoopback(url) && typeof token === "string" ? { url: url.replace(/\/+$/, ""), token } : undefined
     } catch {
       return undefined // not there, not readable, half written: the sender tries again later
