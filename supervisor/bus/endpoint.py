@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 from supervisor.bus.errors import Refused
 from supervisor.bus.frames import Frame, FrameError, Splitter, encode, error_body
@@ -109,8 +110,7 @@ class _Serving(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         self._endpoint._serving.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from supervisor.bus.errors import AskTimeout, BusError, PeerUnavailable, QueueFull, RemoteError
 from supervisor.bus.frames import Frame, FrameError, Splitter, encode
@@ -88,8 +88,7 @@ class _Line(asyncio.Protocol):
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         self.writable.set()
 
     def pause_writing(self) -> None:

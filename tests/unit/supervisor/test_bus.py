@@ -3,14 +3,26 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import AskTimeout, PeerUnavailable, QueueFull, Refused, RemoteError
 from supervisor.bus.frames import Frame, FrameError, Splitter, encode
 
+_LOOPS = {"children": uvloop.new_event_loop, "root": asyncio.new_event_loop}
+_loop = "children"
+
+
+@pytest.fixture(autouse=True, params=_LOOPS)
+def either_loop(request):
+    """Children run on uvloop, root on asyncio's own: the bus must do on both."""
+    global _loop
+    _loop = request.param
+
 
 def run(coroutine):
-    return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=_LOOPS[_loop]) as runner:
+        return runner.run(coroutine)
 
 
 async def pair(tmp_path, **options):

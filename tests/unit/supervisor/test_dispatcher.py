@@ -6,6 +6,7 @@ import threading
 
 import pykka
 import pytest
+import uvloop
 
 from supervisor.dispatcher import SLICE_MESSAGES, ActorStartError, LoopActor, ask, stop
 
@@ -31,7 +32,9 @@ class Counter(LoopActor):
 
 
 def run(coroutine):
-    return asyncio.run(coroutine)
+    """On the loop that children run on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)
 
 
 def test_pykka_loop_calls_get_outside_of_its_try_block():

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+import uvloop
 
 from actors.knobs import Knobs
 from actors.messages import Command
@@ -16,7 +17,8 @@ from tests.unit.tree.shard_rig import Rig, reads, rig, until
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(asyncio.wait_for(coroutine, 30))
 
 
 def test_ingest_commits_before_it_answers(tmp_path):
