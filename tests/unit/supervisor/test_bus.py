@@ -16,7 +16,7 @@ _loop = "children"
 @pytest.fixture(autouse=True, params=_LOOPS)
 def either_loop(request):
     """Children run on uvloop, root on asyncio's own: the bus must do on both."""
-    global _loop
+    global _loop  # noqa: PLW0603 - one fixture for a file of plain functions
     _loop = request.param
 
 
