@@ -58,7 +58,7 @@ class Control:
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         try:
-            answer = self._http.request(method, path, **options)
+            answer = self._send(method, path, **options)
         except httpx.ConnectError as error:
             raise self._unreachable(error) from None
         except httpx.HTTPError as error:
@@ -67,6 +67,15 @@ class Control:
         if answer.is_success:
             return answer.json()
         raise Failure(_CODES.get(answer.status_code, Exit.DEGRADED), _message(answer))
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Send once; a read whose connection broke, with a process that was killed, once more."""
+        try:
+            return self._http.request(method, path, **options)
+        except (httpx.ReadError, httpx.RemoteProtocolError):
+            if method != "GET":
+                raise
+            return self._http.request(method, path, **options)
 
     def _unreachable(self, error: httpx.ConnectError) -> Failure:
         if isinstance(_cause(error), PermissionError):

@@ -58,7 +58,7 @@ def check(
     json_output: Json = False,
     runtime_dir: RuntimeDir = None,
 ) -> None:
-    """Check a file together with the environment, without a daemon. Exit code 5 names every problem."""
+    """Check a file together with the environment; with --runtime-dir also with the changes made in that daemon."""
     from actors.cli.directories import config_file
     from actors.knobs import Knobs
     from supervisor.settings.errors import InvalidSettings
@@ -70,6 +70,7 @@ def check(
         layers = Layers(
             file=read_file(Knobs, path) if path else {},
             environment=read_environment(Knobs, os.environ, ENVIRONMENT_PREFIX),
+            runtime=_overrides(runtime_dir) if runtime_dir else {},
         )
         render(Knobs, layers)
     except InvalidSettings as error:
@@ -113,6 +114,16 @@ def reference() -> None:
     from supervisor.settings.reference import reference as text
 
     typer.echo(text(Knobs, HEADER), nl=False)
+
+
+def _overrides(runtime_dir: Path) -> dict[str, Any]:
+    """Read what was changed in the daemon while it ran."""
+    from actors.cli.client import Control
+    from supervisor.settings.render import value_at
+
+    with Control(runtime_dir) as control:
+        found = control.get("/v1/settings")
+    return {path: value_at(found["values"], path) for path, source in found["sources"].items() if source == "runtime"}
 
 
 def _pair(change: str) -> tuple[str, Any]:

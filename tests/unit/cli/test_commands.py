@@ -194,6 +194,15 @@ def test_config_show_tells_every_source(tmp_path):
     assert words(result.output).splitlines()[-1] == "run.port 1 file"
 
 
+def test_config_check_against_a_daemon_counts_its_overrides(tmp_path):
+    found = {"version": 2, "values": {"progress": {"stall_turns": 40}}, "sources": {"progress.stall_turns": "runtime"}}
+    file = tmp_path / "t.yaml"
+    file.write_text("progress:\n  loop_turns: 30\n")
+    result, _ = call(tmp_path, "config", "check", str(file), answers=ask(path="/v1/settings", answer=found))
+    assert result.exit_code == 5
+    assert "progress.stall_turns = 40 must be at most progress.loop_turns = 30" in result.stderr
+
+
 def test_config_set_sends_yaml_values_and_the_version(tmp_path):
     change = {"path": "progress.window", "before": 60, "after": 61, "hot": True}
     answer = {"version": 3, "applied": True, "changes": [change]}
