@@ -15,6 +15,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 FILE_NAME = "treewarden.db"
-BUSY_TIMEOUT_MS = 5000
+BUSY_TIMEOUT_MS = 2000  # below the senders' patience: they are to hear why, not to run into their timeout
 _AUTOCHECKPOINT_PAGES = 4000  # a safety net: the upkeep checkpoints earlier, between commits
 _WAL_KEEP_BYTES = 64 * 1024 * 1024
 _COMPANIONS = ("", "-wal", "-shm")
@@ -59,9 +60,9 @@ def open_for_writing(
     now: Callable[[], float] = time.time,
 ) -> apsw.Connection:
     """Open, protect and migrate ``path``; ``inspect`` also checks every page. Raises StorageFault."""
-    steps = load() if migrations is None else migrations
+    attempt = partial(_open, path, load() if migrations is None else migrations)
     try:
-        return _open_or_set_aside(path, steps, inspect, now)
+        return _open_or_set_aside(path, attempt, inspect, now)
     except DatabaseTooNew as error:
         raise TooNew(str(error)) from None
     except (apsw.Error, OSError) as error:
@@ -73,25 +74,32 @@ def describe(path: Path, error: Exception) -> str:
     return f"{path}: {type(error).__name__}: {error}"
 
 
-def prove_writable(db: apsw.Connection, at: float) -> None:
-    """Commit and fsync one tiny row. It also overwrites what a failed fsync left in the log. Raises apsw.Error."""
+def prove_writable(db: apsw.Connection, at: float, room_bytes: int) -> None:
+    """Write ``room_bytes``, fsynced, and free them again. Raises apsw.Error.
+
+    After a fault this much must fit before the keeper says ok, or it would say so and fail, again and again. The
+    write also covers what a failed fsync left in the log.
+    """
+    _make_room(db)
     db.execute("PRAGMA synchronous = FULL")
-    db.execute("UPDATE proof SET at = ?", (at,))
+    if room_bytes:
+        db.execute("UPDATE proof SET at = ?, room = zeroblob(?)", (at, room_bytes))
+    db.execute("UPDATE proof SET at = ?, room = x''", (at,))
 
 
 def _open_or_set_aside(
-    path: Path, steps: Sequence[Migration], inspect: bool, now: Callable[[], float]
+    path: Path, attempt: Callable[[bool], apsw.Connection], inspect: bool, now: Callable[[], float]
 ) -> apsw.Connection:
     with contextlib.suppress(*_DAMAGED):
-        return _open(path, steps, now(), inspect)
+        return attempt(inspect)
     try:
-        return _open(path, steps, now(), inspect=True)  # one bad read must not cost the operator the history
+        return attempt(True)  # one bad read must not cost the operator the history
     except _DAMAGED as error:
         _set_aside(path, error, now())
-    return _open(path, steps, now())
+    return attempt(False)
 
 
-def _open(path: Path, steps: Sequence[Migration], at: float, inspect: bool = False) -> apsw.Connection:
+def _open(path: Path, steps: Sequence[Migration], inspect: bool) -> apsw.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _protect(path)
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -101,9 +109,8 @@ def _open(path: Path, steps: Sequence[Migration], at: float, inspect: bool = Fal
             _inspect(db)
         if migrate(db, steps):
             _log.info("database %s is at schema version %d", path, len(steps))
-        _make_room(db)
-        prove_writable(db, at)
     except BaseException:
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a log beside a damaged file is kept as it is
         close(db)
         raise
     return db

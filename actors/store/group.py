@@ -30,12 +30,11 @@ _DEFECTS = (
 
 
 class GroupFailed(Exception):
-    """The storage failed; no commit of the group happened. ``damaged``: pages of the file are unreadable."""
+    """The storage failed with ``cause``; no commit of the group happened."""
 
     def __init__(self, cause: apsw.Error) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
         self.cause = cause
-        self.damaged = isinstance(cause, apsw.CorruptError | apsw.NotADBError)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import apsw
 
@@ -53,6 +54,7 @@ class Reader:
         self._path = path
         self._connection: apsw.Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._immutable = False
 
     def close(self) -> None:
         """Let go of the file; the next query opens it again."""
@@ -238,14 +240,33 @@ class Reader:
             return None
         except OSError as error:
             raise Unreadable(f"{self._path}: {error.strerror}") from error
-        if self._connection is not None and self._inode == (found.st_dev, found.st_ino):
+        if self._connection is not None and self._is_current((found.st_dev, found.st_ino)):
             return self._connection
         self.close()
         self._inode = (found.st_dev, found.st_ino)
         return self._connect()
 
+    def _is_current(self, inode: tuple[int, int]) -> bool:
+        return self._inode == inode and not (self._immutable and self._has_log())
+
+    def _has_log(self) -> bool:
+        log = self._path.with_name(self._path.name + "-wal")
+        return log.exists() and log.stat().st_size > 0
+
     def _connect(self) -> apsw.Connection | None:
-        db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+        """Connect. Where nobody can write (a read-only file system), SQLite reads only what it may call immutable."""
+        self._immutable = False
+        try:
+            return self._connect_to(str(self._path))
+        except apsw.CantOpenError:
+            self.close()
+            if self._has_log():
+                raise
+        self._immutable = True
+        return self._connect_to(f"file:{quote(str(self._path))}?immutable=1")
+
+    def _connect_to(self, name: str) -> apsw.Connection | None:
+        db = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         self._connection = db
         db.set_busy_timeout(_BUSY_TIMEOUT_MS)
         if db.pragma("user_version") == 0:  # the keeper has not made the tables yet

@@ -2,8 +2,9 @@
 
 Ordering: first in, first out, across and inside groups. Answers are set on the loop, after the COMMIT, one hop a
 group. Bounded: more than ``MAX_WAITING`` commits are refused at once. Blocking: never on the loop's side. A storage
-fault fails the group it hit and closes the database; the thread goes on, refuses what comes, and opens it again with
-a growing pause until that works. A bug in the thread sets ``failed``: the process should end and be restarted.
+fault fails the group it hit; the thread goes on, refuses what comes, and tries again with a growing pause (with the
+database opened anew, unless the disk is merely full) until that works. A bug in the thread sets ``failed``: the process
+should end and be restarted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import apsw
 
-from actors.store.database import StorageFault, close, describe, open_for_writing
+from actors.store.database import StorageFault, close, describe, open_for_writing, prove_writable
 from actors.store.group import Checked, GroupFailed, Outcome, Refusal, run_group
 from actors.store.requests import Health, RefusalCode
 from actors.store.upkeep import Limits, Upkeep
@@ -30,8 +31,12 @@ MAX_WAITING = 4096
 _GROUP_WRITES = 5000
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_ROOM_BYTES = 1024 * 1024
 _PIECE_EVERY_S = 0.25
 _SLOW_AFTER_S = 5.0
+
+_KEEP_OPEN = (apsw.FullError, apsw.BusyError)
+_DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +68,9 @@ class Writer:
         self._changed = threading.Condition()
         self._ending = False
         self._db: apsw.Connection | None = None
+        self._usable = False
         self._damaged = False
+        self._room_bytes = 0
         self._pause_s = _FIRST_PAUSE_S
         self._retry_at = clock()
         self._piece_at = clock()
@@ -145,7 +152,7 @@ class Writer:
         return not ending
 
     def _patience_s(self) -> float:
-        if self._db is None:
+        if not self._usable:
             return max(0.0, self._retry_at - self._clock())
         return self._upkeep.patience_s()
 
@@ -159,12 +166,12 @@ class Writer:
 
     def _execute(self, commits: Sequence[Checked]) -> Sequence[Outcome]:
         self._open_when_due()
-        if self._db is None:
+        if self._db is None or not self._usable:
             return [_refusal(RefusalCode.STORAGE, self._health.detail)] * len(commits)
         try:
             outcomes = run_group(self._db, commits)
         except GroupFailed as error:
-            self._degrade(describe(self._path, error.cause), damaged=error.damaged)
+            self._fault(error.cause)
             return [_refusal(RefusalCode.STORAGE, self._health.detail)] * len(commits)
         self._pause_s = _FIRST_PAUSE_S
         self._upkeep.wrote(self._db, sum(len(commit.writes) for commit in commits))
@@ -173,7 +180,7 @@ class Writer:
     def _between_groups(self, *, idle: bool) -> None:
         """Open when it is time, keep house when nobody waits, and prune now and then even under load."""
         self._open_when_due()
-        if self._db is None:
+        if self._db is None or not self._usable:
             return
         if idle:
             self._upkeep.idle(self._db)
@@ -186,27 +193,39 @@ class Writer:
             while self._upkeep.piece(db) and not self._queue:
                 self._working_since = self._clock()
         except apsw.Error as error:
-            self._degrade(describe(self._path, error), damaged=isinstance(error, apsw.CorruptError))
+            self._fault(error)
 
     def _open_when_due(self) -> None:
-        if self._db is None and self._clock() >= self._retry_at:
+        if not self._usable and self._clock() >= self._retry_at:
             self._open()
 
     def _open(self) -> None:
         try:
-            self._db = open_for_writing(self._path, inspect=self._damaged, now=self._now)
+            if self._db is None:
+                self._db = open_for_writing(self._path, inspect=self._damaged, now=self._now)
+            self._damaged = False
+            prove_writable(self._db, self._now(), self._room_bytes)
         except StorageFault as error:
-            self._degrade(str(error), damaged=self._damaged)
-            return
-        self._damaged = False
-        self._report("ok", "")
+            self._degrade(str(error))
+        except apsw.Error as error:
+            self._fault(error)
+        else:
+            self._usable = True
+            self._room_bytes = 0
+            self._report("ok", "")
 
-    def _degrade(self, detail: str, *, damaged: bool) -> None:
-        """Let go of the database, and come back after a pause that grows until a group succeeds."""
-        if self._db is not None:
+    def _fault(self, error: apsw.Error) -> None:
+        """Let go of the database, except where that helps nobody: readers need the open log of a full disk."""
+        if self._db is not None and not isinstance(error, _KEEP_OPEN):
             close(self._db)
-        self._db = None
-        self._damaged = damaged
+            self._db = None
+        self._damaged = isinstance(error, _DAMAGED)
+        self._degrade(describe(self._path, error))
+
+    def _degrade(self, detail: str) -> None:
+        """Refuse what comes, and try again after a pause that grows until a group succeeds."""
+        self._usable = False
+        self._room_bytes = _ROOM_BYTES
         self._upkeep.reset()
         self._retry_at = self._clock() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

@@ -151,9 +151,10 @@ CREATE TABLE sensors (
     seen_at REAL NOT NULL
 ) STRICT;
 
--- One row that every attempt to write again after a fault rewrites (database.prove_writable).
+-- One row that proves, before the keeper says ok, that there is room to write (database.prove_writable).
 CREATE TABLE proof (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    at REAL NOT NULL
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    at   REAL NOT NULL,
+    room BLOB NOT NULL
 ) STRICT;
-INSERT INTO proof VALUES (1, 0);
+INSERT INTO proof VALUES (1, 0, x'');

@@ -6,9 +6,10 @@ import os
 import stat
 from pathlib import Path
 
+import apsw
 import pytest
 
-from actors.store.database import FILE_NAME, StorageFault, TooNew, open_for_writing
+from actors.store.database import FILE_NAME, StorageFault, TooNew, open_for_writing, prove_writable
 from actors.store.group import run_group
 from actors.store.migrations import Migration, load
 from tests.unit.store.samples import commit, event
@@ -23,7 +24,7 @@ def _mode(file: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
 
 
-def test_open_new_file_and_companions_are_for_the_owner_alone(path: Path) -> None:
+def test_open_new_file_and_companions_are_for_the_owner_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     old = os.umask(0)
     try:
         db = open_for_writing(path)
@@ -36,6 +37,7 @@ def test_open_new_file_and_companions_are_for_the_owner_alone(path: Path) -> Non
         FILE_NAME + "-shm": 0o600,
     }
     assert _mode(path.parent) == 0o700
+    assert "was accessible" not in caplog.text
 
 
 def test_open_file_others_could_read_is_closed_to_them_and_not_made_writable(path: Path) -> None:
@@ -55,7 +57,7 @@ def test_open_file_others_could_read_is_closed_to_them_and_not_made_writable(pat
 def test_open_settings_are_those_the_guarantees_need(path: Path) -> None:
     db = open_for_writing(path)
     pragmas = {name: db.pragma(name) for name in ("journal_mode", "foreign_keys", "busy_timeout", "temp_store")}
-    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "busy_timeout": 5000, "temp_store": 2}
+    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "busy_timeout": 2000, "temp_store": 2}
 
 
 def test_migrations_are_packaged_and_numbered() -> None:
@@ -104,6 +106,30 @@ def test_open_file_that_is_no_database_is_set_aside_whole(path: Path, caplog: py
     assert [record.levelname for record in caplog.records if "set aside as" in record.message] == ["CRITICAL"]
 
 
+def test_open_damaged_file_is_set_aside_together_with_its_log(path: Path) -> None:
+    path.parent.mkdir()
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(FILE_NAME + suffix).write_bytes(b"no database, no log" * 500)
+    open_for_writing(path, now=lambda: 0.0).close()
+    aside = FILE_NAME + ".damaged-19700101T000000Z"
+    assert path.with_name(aside).read_bytes() == b"no database, no log" * 500
+    assert path.with_name(aside + "-wal").read_bytes() == b"no database, no log" * 500
+
+
+def test_prove_writable_needs_room_and_gives_it_back(path: Path) -> None:
+    db = open_for_writing(path)
+    prove_writable(db, 1.0, 0)
+    pages = db.pragma("page_count")
+    prove_writable(db, 2.0, 1_000_000)
+    assert db.execute("SELECT at, length(room) FROM proof").fetchall() == [(2.0, 0)]
+    assert db.pragma("page_count") - pages > 200
+    assert db.pragma("freelist_count") > 200
+    db.pragma("max_page_count", db.pragma("page_count"))
+    with pytest.raises(apsw.FullError):
+        prove_writable(db, 3.0, 2_000_000)
+    assert not db.in_transaction
+
+
 def test_open_damaged_twice_in_one_second_keeps_both(path: Path) -> None:
     path.parent.mkdir()
     for text in (b"first" * 1000, b"second" * 1000):
@@ -123,7 +149,10 @@ def test_open_inspect_finds_damage_that_a_plain_open_overlooks(path: Path) -> No
         file.write(b"\xff" * 8192)
     open_for_writing(path).close()
     open_for_writing(path, inspect=True).close()
-    assert [file.stat().st_size for file in path.parent.iterdir() if "damaged" in file.name] == [size]
+    asides = [
+        file for file in path.parent.iterdir() if "damaged" in file.name and not file.name.endswith(("-wal", "-shm"))
+    ]
+    assert [file.stat().st_size for file in asides] == [size]
 
 
 def test_open_directory_in_the_way_is_a_storage_fault(path: Path) -> None:

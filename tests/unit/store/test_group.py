@@ -62,6 +62,18 @@ def test_storage_fault_in_the_middle_fails_and_undoes_the_whole_group(db: apsw.C
     assert _events(db) == [1]
 
 
+def test_fault_that_leaves_the_transaction_open_is_rolled_back(db: apsw.Connection) -> None:
+    db.authorizer = lambda action, table, *_: (
+        apsw.SQLITE_DENY if action == apsw.SQLITE_INSERT and table == "outbox" else apsw.SQLITE_OK
+    )
+    with pytest.raises(GroupFailed, match="AuthError"):
+        run_group(db, [commit(event(1)), commit(Write(op="outbox.add", row=OUTBOX))])
+    db.authorizer = None
+    assert not db.in_transaction
+    assert run_group(db, [commit(event(2))]) == [[0]]
+    assert _events(db) == [2]
+
+
 def test_failed_commit_statement_is_rolled_back_before_it_is_reported(db: apsw.Connection) -> None:
     db.set_commit_hook(lambda: True)  # SQLite turns the COMMIT into a rollback and raises
     with pytest.raises(GroupFailed):

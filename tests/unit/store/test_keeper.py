@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 from actors.store.database import FILE_NAME, open_for_writing
+from actors.store.group import run_group
 from actors.store.reader import Reader
 from actors.store.requests import Write
 from supervisor.bus.errors import BusError, RemoteError
 from tests.unit.store.keeper_process import DEADLINE_S, Bench, bench, keeper_command
-from tests.unit.store.samples import EVERY_OP, TREE, event
+from tests.unit.store.samples import EVERY_OP, TREE, commit, event
 
 BIG = "x" * 200_000
 
@@ -260,11 +261,11 @@ def _stored_inside(bench: Bench) -> list[int]:
 @needs_mounts
 def test_full_disk_refuses_with_storage_and_is_ok_again_when_there_is_room(short: Path) -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.start(_mounted(bench, "size=6m"))
+        await bench.start(_mounted(bench, "size=24m"))
         state = _seen_by(bench)
         await bench.commit(event(1))
         filler = state / "filler"
-        filler.write_bytes(b"x" * 2_000_000)
+        filler.write_bytes(b"x" * 16_000_000)
         assert await _first_refusal(bench) == "storage"
         assert (await bench.health()).state == "degraded"
         before = _stored_inside(bench)
@@ -292,17 +293,17 @@ def test_read_only_file_system_keeper_is_ready_degraded_and_ok_after_remount(sho
 
 
 @needs_mounts
-def test_read_only_database_file_serves_readers_and_refuses_writers(short: Path) -> None:
+def test_read_only_database_serves_readers_and_refuses_writers(short: Path) -> None:
     async def scenario(bench: Bench) -> None:
-        make = 'cp "$TW_DB" "$0/treewarden.db" && mount -o remount,ro "$0" &&'
         source = bench.runtime / "source.db"
         db = open_for_writing(source)
+        run_group(db, [commit(event(1))])
         db.close()
-        os.environ["TW_DB"] = str(source)
-        await bench.start(_mounted(bench, "size=6m", make))
-        assert (await _refusal(bench.commit(event(1))))[0] == "storage"
+        await bench.start(_mounted(bench, "size=6m", f'cp {source} "$0/{FILE_NAME}" && mount -o remount,ro "$0" &&'))
+        assert (await _refusal(bench.commit(event(2))))[0] == "storage"
         assert (await bench.health()).state == "degraded"
         await bench.endpoint.ask("keeper", "Ping")
+        assert _stored_inside(bench) == [1]
 
     _with_bench(short, scenario)
 
