@@ -18,6 +18,7 @@ from actors.messages import AlertEffect, AlertState, Severity
 from actors.notifier.actor import NotifierActor
 from actors.notifier.channels.contract import Failure, Rejected
 from actors.notifier.channels.registry import ChannelType
+from actors.notifier.delivery import Delivery
 from actors.notifier.inbox import Inspect, Offer, Reconfigure
 from actors.notifier.outbox import Outbox
 from actors.notifier.requests import Raise
@@ -169,6 +170,35 @@ def test_actor_critical_shown_directly_is_not_shown_again_after_the_commit(tmp_p
         await made.offer(2, AlertState.RESOLVE)
         await made.rest()
         assert made.seen("a") == ["trigger", "resolve"]
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+@pytest.mark.parametrize("lost", ["alert_log.add", "delivery.add"])
+def test_actor_lost_answer_of_an_escalation_then_repeat_is_one_message(tmp_path: Path, lost: str) -> None:
+    async def check(made: Bench) -> None:
+        await made.offer(1, AlertState.TRIGGER)
+        made.fault = lose_answer_once(lost)
+        with pytest.raises(Refused):
+            await made.offer(2, AlertState.ESCALATE, Severity.CRITICAL)
+        await asyncio.wait_for(made.offer(2, AlertState.ESCALATE, Severity.CRITICAL), 10)
+        assert await made.offer(3, AlertState.RESOLVE) == "resolved"
+        assert len(await made.rest()) == 3
+        assert made.seen("a") == ["trigger", "escalate", "resolve"]
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def test_switchboard_same_row_twice_is_one_message(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        await made.offer(1, AlertState.TRIGGER)
+        await made.rest()
+        switchboard = (await ask(made.ref, Inspect())).switchboard
+        (row,) = made.reader.deliveries(made.reader.alert_log()[0].id)
+        again = Delivery(id=row.id, effect_id=1, channel="a", alert=made.channels["a"].got[0])
+        switchboard.dispatch(again)
+        await made.rest()
+        assert made.seen("a") == ["trigger"]
 
     on_bench(tmp_path, check, a=Scripted())
 

@@ -152,7 +152,8 @@ def test_lane_backlog_sends_only_newest_of_each_key() -> None:
         channel = Scripted()
         bench = Bench(channel)
         flood = [delivery("noisy") for _ in range(MAX_WAITING * 3)]
-        said = await bench.run(*flood, delivery("quiet"))
+        said = await bench.run(delivery("first"), *flood, delivery("quiet"))
+        assert said[0] == ("delivered", "")
         assert said.count(("suppressed", "superseded")) == MAX_WAITING * 2 + 1
         assert channel.got[-2].last_effect == flood[-1].effect_id
         assert channel.got[-1].key == "quiet"
