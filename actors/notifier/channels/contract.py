@@ -1,8 +1,8 @@
 """What a channel is. Adding one means one file with this contract and one line in ``registry``.
 
-A channel is used by one task at a time, so messages arrive in order. It may be cancelled at any await when it takes
-longer than notifications.timeout_s, and must stay usable after that. It never retries by itself: it answers ``Retry``
-and the lane decides. After kill -9 between sending and recording, the same message comes again (at least once).
+``deliver`` is called by one task at a time, so messages arrive in order; ``sight`` may run beside it. Both may be
+cancelled at any await (notifications.timeout_s), and the channel must stay usable after that. It never retries by
+itself: it answers ``Retry`` and the lane decides. After kill -9 between sending and recording, the same message comes again (at least once).
 """
 
 from __future__ import annotations

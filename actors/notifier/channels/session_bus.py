@@ -1,7 +1,8 @@
 """The session bus's notification service (org.freedesktop.Notifications) behind four calls.
 
 Connects on first use and again after the bus went away. Runs on the loop, never blocks it; a call can be cancelled at
-any await. One user at a time. Nothing is sent while connecting fails: the caller learns why by ``BusUnavailable``.
+any await. Deliveries come one at a time, a look may run beside one. Nothing is sent while connecting fails: the
+caller learns why by ``BusUnavailable``.
 
     BusUnavailable   no address, nothing listens there, or the connection broke
     BusRefused       the bus works but nobody serves notifications (``answered`` False), or the service said no
@@ -9,6 +10,7 @@ any await. One user at a time. Nothing is sent while connecting fails: the calle
 
 from __future__ import annotations
 
+import asyncio
 import html
 import os
 from collections.abc import Mapping
@@ -74,6 +76,7 @@ class SessionBus:
         self._bus: MessageBus | None = None
         self._ids: dict[str, int] = {}
         self._markup: bool | None = None
+        self._connecting = asyncio.Lock()
 
     async def show(self, key: str, notification: Notification) -> None:
         """Show a notification; one that is still shown for the same non-empty key is replaced."""
@@ -136,19 +139,25 @@ class SessionBus:
         return list(reply.body)
 
     async def _connected(self) -> MessageBus:
-        if self._bus is not None and self._bus.connected:
+        async with self._connecting:  # a look at the channel may run beside a delivery
+            if self._bus is None or not self._bus.connected:
+                self.disconnect()
+                self._bus = await self._connect(self._address or session_address(os.environ, os.getuid()))
             return self._bus
-        self.disconnect()
-        address = self._address or session_address(os.environ, os.getuid())
-        bus = MessageBus(bus_address=address)
+
+    async def _connect(self, address: str) -> MessageBus:
         try:
+            bus = MessageBus(bus_address=address)
             await bus.connect()
         except _CONNECT_ERRORS as error:
             raise BusUnavailable(f"session bus {address} cannot be reached: {error or type(error).__name__}") from error
-        bus.add_message_handler(self._hear)
-        for rule in _RULES:
-            await self._send(bus, _match(rule))
-        self._bus = bus
+        try:
+            bus.add_message_handler(self._hear)
+            for rule in _RULES:
+                await self._send(bus, _match(rule))
+        except BaseException:
+            bus.disconnect()
+            raise
         return bus
 
     def _hear(self, message: Message) -> None:

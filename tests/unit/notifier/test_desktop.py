@@ -161,6 +161,23 @@ def test_desktop_bus_without_service_is_retried_as_blind(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("address", ["nonsense", "unix:path=", "tcp:host=", "unix:abstract=none-such"])
+def test_desktop_broken_address_is_blind(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = asyncio.run(Desktop(True, SessionBus(address)).deliver(alert(AlertState.TRIGGER), NOW))
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Failure.BLIND
+
+
+def test_desktop_looked_at_while_delivering_uses_one_connection(tmp_path: Path) -> None:
+    async def check(channel: Desktop, desk: Desk) -> None:
+        told = [channel.deliver(alert(AlertState.TRIGGER), NOW), channel.sight(), channel.sight()]
+        assert await asyncio.gather(*told) == [Delivered("session bus"), "", ""]
+        assert (await desk.line())["call"] == "Notify"
+
+    on_desk(tmp_path, check)
+
+
 def fake_notify_send(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
     """Put a notify-send on PATH that writes its arguments, one a line."""
     written = directory / "argv"
