@@ -83,6 +83,17 @@ async def stubborn(child: Child) -> None:
     time.sleep(600)
 
 
+async def parent(child: Child) -> None:
+    """Have a subprocess in the own group; the bus message Helper tells its pid."""
+    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    async def answer(_body: bytes) -> bytes:
+        return json.dumps(helper.pid).encode()
+
+    child.endpoint.on("Helper", answer)
+    await serve(child)
+
+
 async def orphaning(child: Child) -> None:
     """Leave a process behind in a session of its own."""
     subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True)

@@ -112,6 +112,13 @@ def test_child_that_ignores_every_request_is_killed_with_its_group_in_its_budget
         assert all(death.within(1) for death in deaths)
 
 
+def test_killed_child_takes_its_process_group_along(directory: Path) -> None:
+    with RootUnderTest(directory, [child("a", "parent")]) as root:
+        [helper] = root.watch(root.ask("a", "Helper"))
+        root.kill("a")
+        assert helper.within(1)
+
+
 def test_crash_is_reported_with_its_last_log_lines(directory: Path) -> None:
     supervisor = {"intensity": 1, "backoff": {"base_s": 0.01}}
     with RootUnderTest(directory, [child("a", "crash")], wait=False, supervisor=supervisor) as root:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from supervisor.events import Boot, Command, Down, Exited, GiveUp, Halt, Ready, Report, SetTimer, Start, Stop, Timer, Up
-from supervisor.spec import ChildSpec, ChildType, OnExcess, SpecError, SupervisorSpec
+from supervisor.spec import ChildSpec, ChildType, OnExcess, Restart, SpecError, SupervisorSpec
 from supervisor.strategy import ChildState
 from supervisor.tree import Tree
 
@@ -78,6 +78,15 @@ def test_nested_supervisor_that_goes_down_is_restarted_whole_and_counts_in_its_p
     out = orders(made.handle(Exited("forest-1", runs["forest-1"], "stopped"), 1))
     assert [type(c) for c in out] == [Start]
     assert [getattr(c, "id", None) for c in out] == ["forest-0"]
+
+
+def test_nested_supervisor_that_is_transient_stays_down_after_giving_up() -> None:
+    shard = ChildSpec("shard", "m:f")
+    nested = SupervisorSpec("forest", children=(shard,), intensity=0)
+    child = ChildSpec("forest", restart=Restart.TRANSIENT, type=ChildType.SUPERVISOR, nested=nested)
+    made = Tree(SupervisorSpec(children=(child,)), jitter=lambda: 0.0)
+    runs = boot(made)
+    assert orders(made.handle(Exited("shard", runs["shard"], "killed"), 1)) == []
 
 
 def test_nested_escalations_over_the_parents_intensity_take_the_whole_tree_down() -> None:
