@@ -2,7 +2,8 @@
 
 ``deliver`` is called by one task at a time, so messages arrive in order; ``sight`` may run beside it. Both may be
 cancelled at any await (notifications.timeout_s), and the channel must stay usable after that. It never retries by
-itself: it answers ``Retry`` and the lane decides. After kill -9 between sending and recording, the same message comes again (at least once).
+itself: it answers ``Retry`` and the lane decides. After kill -9 between sending and recording, the same message comes
+again (at least once).
 """
 
 from __future__ import annotations

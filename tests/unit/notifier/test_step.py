@@ -38,7 +38,8 @@ effects = st.lists(
 
 def play(events: list[AlertEffect]) -> tuple[NotifierState, dict[tuple[str, str], list[Alert]]]:
     """Return the final state and every admitted message by (channel, key)."""
-    state, sent = NotifierState(), {}
+    state = NotifierState()
+    sent: dict[tuple[str, str], list[Alert]] = {}
     for number, effect in enumerate(events, 1):
         decision = decide(state, number, effect, RULES)
         apply(state, decision)
