@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -180,8 +181,8 @@ class Root:
         self.systemd.status(f"{total - len(away)} of {total} children ready" + (f"; {names}" if names else ""))
 
     def _announce(self) -> None:
-        for line in banner_lines(self.plan, self.listeners):
-            print(line, flush=True)  # noqa: T201 - the banner is for the person who started it
+        with contextlib.suppress(OSError):  # nobody reads stdout: no reason not to serve
+            print(*banner_lines(self.plan, self.listeners), sep="\n", flush=True)  # noqa: T201 - for the person who ran it
         self.systemd.ready("all children ready")
 
     def _changed(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import select
 import signal
@@ -21,6 +22,8 @@ from supervisor import linux
 __all__ = ["Conflict", "Pids", "lock", "make_private"]
 
 _GONE_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class Conflict(Exception):
@@ -64,13 +67,20 @@ class Pids:
         self._written: dict[str, int] | None = None
 
     def write(self, living: Mapping[str, int]) -> None:
-        """Replace the list atomically; does nothing when it has not changed."""
+        """Replace the list atomically; does nothing when it has not changed. Never raises.
+
+        A full disk must not stop supervision: the kernel's parent-death signal is the first line, this the second.
+        """
         if living == self._written:
             return
         rows = [{"id": name, "pid": pid, "start": linux.start_time(pid)} for name, pid in living.items()]
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps({"boot": self._boot, "children": rows}), encoding="ascii")
-        fresh.replace(self._path)
+        try:
+            fresh.write_text(json.dumps({"boot": self._boot, "children": rows}), encoding="ascii")
+            fresh.replace(self._path)
+        except OSError as error:
+            _log.warning("cannot write %s: %s", self._path, error.strerror)
+            return
         self._written = dict(living)
 
     def kill_leftovers(self) -> list[str]:

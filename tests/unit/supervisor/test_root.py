@@ -147,6 +147,24 @@ def test_plan_is_read_from_a_descriptor(directory: Path) -> None:
     assert found.returncode == 0
 
 
+def test_runtime_directory_that_takes_no_file_does_not_stop_supervision(directory: Path) -> None:
+    with RootUnderTest(directory, [child("a")]) as root:
+        # a directory in the way fails the write for every user, as a full disk would
+        (root.runtime_dir / "children.new").mkdir()
+        assert root.kill("a") < 1
+        assert root.end()[0] == 0
+        assert f"cannot write {root.runtime_dir}/children.json: Is a directory" in root.stderr()
+
+
+def test_stdout_that_nobody_reads_does_not_stop_the_start(directory: Path) -> None:
+    with RootUnderTest(directory, [child("a")], wait=False) as root:
+        assert root.process.stdout is not None
+        root.process.stdout.close()
+        root.process.stdout = None
+        root.until(lambda _rows: root.ask("root", "Children")["state"] == "running")
+        assert root.end()[0] == 0
+
+
 def test_leftover_of_an_earlier_root_is_killed_but_not_its_namesake(directory: Path) -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     ours, other = (subprocess.Popen(sleeper, start_new_session=True) for _ in range(2))
