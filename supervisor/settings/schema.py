@@ -6,10 +6,12 @@ JSON schema, so that the reference file, the error sentences and the API can nev
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -92,18 +94,20 @@ def _walk(schema: _Schema, node: Node, path: str) -> Iterator[Leaf | Section]:
         yield from _walk(schema, schema.expand(child), f"{path}.{key}" if path else key)
 
 
-def leaves(model: type[BaseModel]) -> dict[str, Leaf]:
+@functools.cache
+def leaves(model: type[BaseModel]) -> Mapping[str, Leaf]:
     """List every knob of ``model`` by its dotted name, in the order of the model."""
     schema = _Schema(model)
     found = _walk(schema, schema.resolve(schema.root), "")
-    return {item.path: item for item in found if isinstance(item, Leaf)}
+    return MappingProxyType({item.path: item for item in found if isinstance(item, Leaf)})
 
 
-def sections(model: type[BaseModel]) -> dict[str, Section]:
+@functools.cache
+def sections(model: type[BaseModel]) -> Mapping[str, Section]:
     """List every section of ``model`` by its dotted name; the whole has the empty name."""
     schema = _Schema(model)
     found = _walk(schema, schema.resolve(schema.root), "")
-    return {item.path: item for item in found if isinstance(item, Section)}
+    return MappingProxyType({item.path: item for item in found if isinstance(item, Section)})
 
 
 def _range(node: Node) -> str:
