@@ -96,8 +96,12 @@ class RootUnderTest:
         self.lines: list[str] = []
 
     def __enter__(self) -> Self:
-        if self._wait:
-            self.await_ready()
+        try:
+            if self._wait:
+                self.await_ready()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
