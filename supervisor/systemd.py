@@ -50,9 +50,8 @@ class Systemd:
             return {}
         names = self._taken["LISTEN_FDNAMES"].split(":")
         fds = range(_FIRST_FD, _FIRST_FD + int(count))
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        return {name: socket.socket(fileno=fd) for name, fd in zip(names, fds, strict=False)}
+        found = {name: _adopt(fd) for name, fd in zip(names, fds, strict=False)}
+        return {name: listener for name, listener in found.items() if listener is not None}
 
     def ready(self, status: str) -> None:
         """Say that everything serves."""
@@ -75,6 +74,14 @@ class Systemd:
     def _say(self, state: str) -> None:
         if self._notifier is not None:
             self._notifier.notify(state)
+
+
+def _adopt(fd: int) -> socket.socket | None:
+    try:
+        os.set_inheritable(fd, False)
+        return socket.socket(fileno=fd)
+    except OSError:
+        return None  # a FIFO, say, or nothing at all: root binds its own
 
 
 def _notifier(address: str) -> sdnotify.SystemdNotifier | None:

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from supervisor.systemd import Systemd
+from tests.unit.supervisor.harness import RootUnderTest, child, short_directory
+
+
+def test_everything_of_systemd_is_taken_out_of_the_environment() -> None:
+    environment = {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "1", "LISTEN_FDS": "1", "LISTEN_PID": "1", "HOME": "/"}
+    Systemd(environment)
+    assert environment == {"HOME": "/"}
+
+
+def test_watchdog_of_another_process_or_none_is_no_watchdog() -> None:
+    assert Systemd({}).watchdog_s is None
+    assert Systemd({"WATCHDOG_USEC": "0"}).watchdog_s is None
+    assert Systemd({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}).watchdog_s is None
+    assert Systemd({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}).watchdog_s == 30
+
+
+def test_sockets_for_another_process_are_not_adopted() -> None:
+    assert Systemd({"LISTEN_FDS": "1", "LISTEN_PID": "1"}).adopt() == {}
+
+
+def test_socket_that_is_not_there_never_raises() -> None:
+    Systemd({"NOTIFY_SOCKET": "/nowhere/at/all"}).ready("fine")
+
+
+def test_status_is_one_ascii_line_and_not_repeated() -> None:
+    with short_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(directory / "n"))
+        manager.settimeout(5)
+        systemd = Systemd({"NOTIFY_SOCKET": str(directory / "n")})
+        systemd.status("caf\u00e9\nclosed")
+        systemd.status("caf\u00e9\nclosed")
+        systemd.stopping("bye")
+        assert [manager.recv(100), manager.recv(100)] == [b"STATUS=caf? closed", b"STOPPING=1\nSTATUS=bye"]
+
+
+def test_socket_that_systemd_bound_is_handed_to_the_child() -> None:
+    activate = (
+        "import os, socket, sys; found = socket.create_server(('127.0.0.1', 0)); os.dup2(found.fileno(), 3); os.set_inheritable(3, True);"
+        "os.environ |= {'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid()), 'LISTEN_FDNAMES': 'api'};"
+        "os.execv(sys.executable, [sys.executable, '-m', 'supervisor.root', *sys.argv[1:]])"
+    )
+    listen = [{"name": "api", "port": 1, "for": ["edge"]}]  # port 1: root itself would bind just that
+    command = [sys.executable, "-c", activate]
+    with (
+        short_directory() as directory,
+        RootUnderTest(directory, [child("edge", "echo")], listen=listen, command=command) as root,
+    ):
+        host, port = root.ask("root", "Children")["sockets"]["api"].split(":")
+        assert port != "1"
+        with socket.create_connection((host, int(port)), timeout=5) as client:
+            assert client.recv(100) == f"{root.children()['edge']['pid']}\n".encode()
