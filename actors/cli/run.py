@@ -67,7 +67,9 @@ def prepare(
     runtime = directories.checked_length(directories.runtime_dir(runtime_dir, env))
     runtime = directories.prepared(runtime, "runtime directory")
     file = directories.config_file(config, env)
-    version, overrides = _overrides(state / "treewarden.db") if with_overrides else (0, {})
+    # without them the version stays: else control would take them over from the database again
+    version, overrides = _overrides(state / "treewarden.db")
+    overrides = overrides if with_overrides else {}
     try:
         rendered, layers = _rendered(file, env, version, overrides)
     except InvalidSettings as error:

@@ -29,7 +29,8 @@ __all__ = ["Author", "Operations", "Store", "body_as", "children", "peers"]
 
 M = TypeVar("M", bound=BaseModel)
 
-_ALIVE = ("ready", "starting", "backoff")
+# one in backoff starts with what root has by then; one that is starting may have been given the old settings
+_ALIVE = ("ready", "starting")
 
 
 class Author(BaseModel):

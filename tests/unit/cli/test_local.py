@@ -21,7 +21,9 @@ from actors.cli.run import prepare, root_command, root_environment
 from actors.cli.table import ago, columns
 from actors.knobs import Knobs
 from actors.messages import Mode
+from actors.store.database import FILE_NAME, open_for_writing
 from supervisor.plan import parse
+from supervisor.settings.layers import read_environment
 
 UID = os.getuid()
 
@@ -143,6 +145,57 @@ def test_plan_banner_survives_braces_in_a_path(tmp_path):
 @pytest.mark.parametrize(("configured", "cores", "expected"), [(0, 1, 2), (0, 8, 8), (3, 8, 3), (1, 8, 1)])
 def test_shards_one_per_core_and_at_least_two(configured, cores, expected):
     assert shards_for(configured, cores) == expected
+
+
+def test_plan_without_overrides_keeps_their_version(tmp_path):
+    """Control takes over what is newer in the database; it must not be newer."""
+    database_with_override(tmp_path / "s", 4, {"progress.window": 90})
+    plan = prepared(tmp_path)
+    assert (plan["settings"]["version"], plan["settings"]["values"]["progress"]["window"]) == (4, 90)
+    assert plan["settings"]["sources"]["progress.window"] == "runtime"
+    plan = prepared(tmp_path, with_overrides=False)
+    assert (plan["settings"]["version"], plan["settings"]["values"]["progress"]["window"]) == (4, 60)
+
+
+def test_plan_override_that_is_no_longer_valid_names_the_way_out(tmp_path):
+    database_with_override(tmp_path / "s", 1, {"progress.no_such": 90})
+    with pytest.raises(Failure, match=r"(?s)progress.no_such is not a knob.*run --without-overrides"):
+        prepared(tmp_path)
+
+
+def database_with_override(directory, version, overrides):
+    directory.mkdir(mode=0o700)
+    db = open_for_writing(directory / FILE_NAME)
+    db.execute("INSERT INTO settings_versions VALUES (?, ?, 0, '', 0)", (version, json.dumps(overrides)))
+    db.close()
+
+
+def test_run_beside_supervisord_is_refused_with_what_to_do(tmp_path):
+    info = tmp_path / "supervisor-4.2.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: supervisor\nVersion: 4.2.5\n")
+    (info / "top_level.txt").write_text("supervisor\n")
+    (info / "RECORD").write_text("supervisor/__init__.py,,\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "actors.cli", "run", "--state-dir", str(tmp_path / "s")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 6
+    assert "the import name supervisor also belongs to supervisor in this environment" in result.stderr
+    assert "pipx install treewarden" in result.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_env_example_names_only_variables_that_are_read():
+    text = (Path(__file__).parents[3] / "config" / ".env.example").read_text()
+    names = dict(line[1:].split("=", 1) for line in text.splitlines() if line.startswith("#") and line[1:2].isupper())
+    knobs = {name: value for name, value in names.items() if "__" in name}
+    assert read_environment(Knobs, knobs, "TREEWARDEN")
+    others = {"TREEWARDEN_CONFIG", "TREEWARDEN_STATE_DIR", "TREEWARDEN_RUNTIME_DIR"}
+    assert names.keys() - knobs.keys() == others | {"DBUS_SESSION_BUS_ADDRESS", "SUPERVISOR_LOG_FORMAT"}
 
 
 def test_root_does_not_import_from_the_working_directory(tmp_path):
