@@ -42,7 +42,8 @@ def test_status_is_one_ascii_line_and_not_repeated() -> None:
 
 def test_socket_that_systemd_bound_is_handed_to_the_child() -> None:
     activate = (
-        "import os, socket, sys; found = socket.create_server(('127.0.0.1', 0)); os.dup2(found.fileno(), 3); os.set_inheritable(3, True);"
+        "import os, socket, sys; found = socket.create_server(('127.0.0.1', 0));"
+        "os.dup2(found.fileno(), 3); os.set_inheritable(3, True);"
         "os.environ |= {'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid()), 'LISTEN_FDNAMES': 'api'};"
         "os.execv(sys.executable, [sys.executable, '-m', 'supervisor.root', *sys.argv[1:]])"
     )
