@@ -8,7 +8,7 @@ Nothing refuses yet; the refusal fields are part of the shape: status, code, mes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -69,10 +69,7 @@ class Admission:
     async def update(self, row: TreeRow) -> None:
         """Take a row from a shard."""
         before = self._rows.get(row.tree)
-        if before is not None and before.rev >= row.rev:
-            return
-        self._rows[row.tree] = row
-        if row.verdict != (before.verdict if before else Verdict.OK):
+        if self._take(row) and row.verdict != (before.verdict if before else Verdict.OK):
             for function in self._on_change:
                 function(row)
 
@@ -80,7 +77,8 @@ class Admission:
         """Read every tree's row; newer ones that arrived meanwhile stay. Raises Unreadable."""
         after = ""
         while page := reader.trees(after=after, limit=PAGE):
-            self._take(map(row_of, page))
+            for listing in page:
+                self._take(row_of(listing))
             after = page[-1].id
 
     def forget(self, tree: str) -> None:
@@ -110,11 +108,12 @@ class Admission:
         counted = Counter(row.verdict.value for row in self._rows.values())
         return {verdict.value: counted[verdict.value] for verdict in Verdict}
 
-    def _take(self, rows: Iterable[TreeRow]) -> None:
-        for row in rows:
-            known = self._rows.get(row.tree)
-            if known is None or known.rev < row.rev:
-                self._rows[row.tree] = row
+    def _take(self, row: TreeRow) -> bool:
+        known = self._rows.get(row.tree)
+        newer = known is None or known.rev < row.rev
+        if newer:
+            self._rows[row.tree] = row
+        return newer
 
 
 def row_of(listing: TreeListing) -> TreeRow:

@@ -224,7 +224,7 @@ class Lanes:
             outcome = await self._adopt(merge)
             if outcome.failed is None:
                 break
-            refusals += outcome.failed == "crashed"
+            refusals += outcome.failed in ("crashed", "moved")
             merge.attempts += 1
             await asyncio.sleep(pause_s)
             pause_s = min(MERGE_PAUSE_MAX_S, pause_s * 2)

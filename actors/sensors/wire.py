@@ -22,7 +22,7 @@ from actors.messages import ProgressEvent
 from actors.sensors.identity import ALIASES, Identity, slug, unprefixed
 from actors.sensors.item_errors import CONTROL, ItemError, explain, shortened
 
-__all__ = ["MAX_EVENTS", "Foreign", "Malformed", "Parsed", "Receipt", "TooMany", "WireError", "parse"]
+__all__ = ["MAX_EVENTS", "Foreign", "Malformed", "Parsed", "Receipt", "TooMany", "WireError", "normalised", "parse"]
 
 MAX_EVENTS = 1_000
 
@@ -42,6 +42,7 @@ IDS = ("session_id", "parent_session_id", "id")
 
 FIELDS = frozenset(ProgressEvent.model_fields)
 MAX_IGNORED_NAMES = 100
+NOBODY = Identity()
 
 
 class WireError(Exception):
@@ -111,6 +112,18 @@ def parse(body: bytes, content_type: str, receipt: Receipt, *, max_events: int =
     return parsed
 
 
+def normalised(
+    item: dict[str, Any], identity: Identity = NOBODY, ignored: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Return the fields of one item as ProgressEvent names them, names and ids folded; replay reads with it as well.
+
+    ``ignored`` counts the names of unknown fields. Values are not checked.
+    """
+    fields = _fields(item, {} if ignored is None else ignored)
+    _identify(fields, identity)
+    return fields
+
+
 def _items(body: bytes, content_type: str) -> list[Any]:
     media = content_type.partition(";")[0].strip().lower()
     if media in LINE_TYPES:
@@ -154,8 +167,7 @@ def _event(index: int, item: object, receipt: Receipt, parsed: Parsed) -> Progre
     if not isinstance(item, dict):
         parsed.errors.append(_not_an_object(index, item))
         return None
-    fields = _fields(item, parsed.ignored_fields)
-    _identify(fields, receipt.identity)
+    fields = normalised(item, receipt.identity, parsed.ignored_fields)
     fields.setdefault("t", receipt.now)
     if "id" not in fields:
         fields["id"] = receipt.new_id()

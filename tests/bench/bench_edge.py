@@ -1,6 +1,6 @@
 """What the edge costs: events a second in batches, latency of one event and of a batch, latency of admission.
 
-    python -m tests.bench.bench_edge [--uvloop]
+    python -m tests.bench.bench_edge [--asyncio]
 
 A daemon of real edge, real keeper and forest doubles runs in a process of its own; this one is the sensor. The figures
 are those of the HTTP side and the bus, not of the judge or the disk. Prints one JSON object.
@@ -34,13 +34,11 @@ BATCH = 200
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--uvloop", action="store_true", help="run the daemon on uvloop")
+    options.add_argument("--asyncio", action="store_true", help="run the daemon on the plain loop")
     options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
-    if chosen.uvloop:
-        import uvloop
-
-        doubles.LOOP = uvloop.new_event_loop
+    if chosen.asyncio:
+        doubles.LOOP = asyncio.new_event_loop
     if chosen.serve:
         doubles.run(_serve, within_s=None)
     else:

@@ -279,10 +279,13 @@ def test_poison_event_is_quarantined_and_its_neighbours_are_stored(tells_index: 
     in_world(test)
 
 
-def test_actor_crash_without_cause_in_the_event_is_retried_once() -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_actor_crash_without_cause_in_the_event_is_retried_once_whole(count: int) -> None:
     async def test(made: World, client: httpx.AsyncClient) -> None:
         made.forest_of("t").script.append("crashed")
-        assert counts(await post(client, event("t", "e1"), event("t", "e2"))) == (2, 0, 0, 0)
+        names = [f"e{number}" for number in range(count)]
+        assert counts(await post(client, *(event("t", name) for name in names))) == (count, 0, 0, 0)
+        assert made.log == [("ingest", "t", names)] * 2
 
     in_world(test)
 

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import uvloop
 
 from actors.edge import main as edge
 from actors.edge.auth import Scope, token_file
 from actors.knobs import Knobs
 from actors.store import keeper
 from actors.store.requests import Commit, Committed, Write
+from actors.tree import shard
 from actors.tree.requests import (
     Adopt,
     Batch,
@@ -44,7 +46,7 @@ from supervisor.bus.refs import Ref, handle
 from supervisor.child import Child, RenderedSettings
 
 SHARDS = 2
-LOOP = None
+LOOP = uvloop.new_event_loop
 
 
 class Forest:
@@ -144,8 +146,9 @@ class Forest:
 class World:
     """Everything, started. ``dir`` is a short path: a Unix socket has 108 bytes for it."""
 
-    def __init__(self, directory: Path, knobs: Knobs) -> None:
+    def __init__(self, directory: Path, knobs: Knobs, *, real: bool = False) -> None:
         self.dir = directory
+        self.real = real
         self.knobs = knobs
         self.log: list[tuple[Any, ...]] = []
         self.bus = directory / "bus"
@@ -160,9 +163,9 @@ class World:
         self.bus.mkdir()
         self.root.on("Ready", self._is_ready)
         await self.root.start()
-        for forest in self.forests.values():
-            await forest.start()
         await self.start_child("keeper", keeper.main)
+        for name, forest in self.forests.items():
+            await (self.start_child(name, shard.main) if self.real else forest.start())
         if load is not None:
             await load(self)
         await self.start_edge()
@@ -222,11 +225,13 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(*, load: Callable[[World], Awaitable[None]] | None = None, **ingest: Any) -> AsyncIterator[World]:
-    """Run one world; ``ingest`` sets knobs of that section, ``load`` fills the database before the edge starts."""
+async def world(
+    *, load: Callable[[World], Awaitable[None]] | None = None, real: bool = False, **ingest: Any
+) -> AsyncIterator[World]:
+    """Run one world, with ``real`` shards or doubles; ``ingest`` sets knobs, ``load`` fills the database first."""
     directory = Path(tempfile.mkdtemp(prefix="tw-", dir="/tmp"))
     knobs = Knobs.model_validate({"ingest": ingest})
-    made = World(directory, knobs)
+    made = World(directory, knobs, real=real)
     try:
         await made.start(load=load)
         yield made
