@@ -1,6 +1,6 @@
 """Which sensors reported, and in which version (P113): one row a source, written at most once a minute.
 
-Best effort by design: a lost sighting is made up by the next event. Never waits for the keeper on a request's way.
+Best effort by design: a lost sighting is made up by an event a minute later. Never waits for the keeper on a request's way.
 """
 
 from __future__ import annotations
@@ -59,5 +59,4 @@ class SensorsSeen:
         try:
             await self._shards.write("sensor.seen", {"source": source, "version": version, "seen_at": now})
         except BusError as error:
-            self._written.pop(source, None)
             _log.warning("sensor %s was seen, but that could not be written: %s", source, error)
