@@ -29,6 +29,9 @@ ESSENTIAL = ("keeper", "control", "forest", "edge")
 
 LEAST_SHARDS = 2
 
+# above the longest stall of the database: a slow disk must not kill the process that waits for it
+KEEPER_DEADLINE_S = 90
+
 
 def shards_for(configured: int, cores: int | None = None) -> int:
     """Return the number of forest processes: as configured, or one per core, at least two."""
@@ -57,7 +60,7 @@ def plan(
 
     forest = [child(f"forest-{number}", "actors.tree.shard:main", index=number) for number in range(shards)]
     children = [
-        child("keeper", "actors.store.keeper:main"),
+        {**child("keeper", "actors.store.keeper:main"), "heartbeat_deadline_s": KEEPER_DEADLINE_S},
         child("control", "actors.control:main", layers=dict(layers)),
         child("notifier", "actors.notifier.main:main"),
         {"id": "forest", "nested": {"id": "forest", "children": forest}},

@@ -17,6 +17,7 @@ from typing import Any
 from actors.messages import Command, ProgressEvent, Tick
 from actors.store.reader import Unreadable
 from actors.store.requests import Commit, Committed, RefusalCode, Write
+from actors.tree.mailbox import Apply, Go, Leave, Look, Merge, Order, Put, Settled, Wake, Work
 from actors.tree.merge import merge
 from actors.tree.record import Draft, Header, effect_ids, moves, rows_of_conversations, tree_row
 from actors.tree.requests import Adopt, Failure, Outcome, TreeRow
@@ -25,61 +26,9 @@ from actors.tree.step import describe, step
 from supervisor.bus.errors import BusError, RemoteError
 from supervisor.dispatcher import LoopActor
 
-__all__ = ["Actions", "Apply", "Leave", "Look", "Merge", "Order", "Put", "TreeActor", "Wake"]
+__all__ = ["Actions", "TreeActor"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Apply:
-    """Step these events; answered with an Outcome after the commit."""
-
-    events: list[ProgressEvent]
-
-
-@dataclass(frozen=True)
-class Order:
-    """An operator's command; answered with an Outcome."""
-
-    command: Command
-    uid: int
-    audit: Write
-
-
-@dataclass(frozen=True)
-class Wake:
-    """Wall time went by: let due timers run. Answered with an Outcome."""
-
-
-@dataclass(frozen=True)
-class Put:
-    """Write a snapshot if there is anything new; answered with an Outcome. The actor can be stopped afterwards."""
-
-
-@dataclass(frozen=True)
-class Leave:
-    """Stop if everything is written and nobody waits; answered with whether it did."""
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Take another tree's history over; answered with an Outcome."""
-
-    request: Adopt
-
-
-@dataclass(frozen=True)
-class Look:
-    """Answered with the tree's view at once; it may be ahead of the database by one commit."""
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """The commit under way ended, well or with the reason of its failure."""
-
-    committed: bool
-    failed: Failure = "busy"
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,16 +42,11 @@ class Actions:
     step: Callable[..., Any] = step
 
 
-@dataclass(frozen=True)
-class _Go:
-    """Perform what waits."""
-
-
-Waiting = tuple[Apply | Order | Wake | Put | Merge, "asyncio.Future[Outcome]"]
+Waiting = tuple[Work, "asyncio.Future[Outcome]"]
 
 
 class TreeActor(LoopActor):
-    """One tree. Messages are the dataclasses above."""
+    """One tree. Its messages are those of ``mailbox``."""
 
     def __init__(self, tree: str, shelf: Shelf, actions: Actions) -> None:
         super().__init__()
@@ -129,9 +73,9 @@ class TreeActor(LoopActor):
     def on_receive(self, message: Any) -> Any:
         if isinstance(message, Look):
             return describe(self._state, self._shelf.knobs)
-        if isinstance(message, _Settled):
+        if isinstance(message, Settled):
             return self._settle(message)
-        if isinstance(message, _Go):
+        if isinstance(message, Go):
             return self._go()
         if isinstance(message, Leave):
             return self._leave()
@@ -145,7 +89,7 @@ class TreeActor(LoopActor):
         """Through the mailbox: messages that arrive together share a commit, and a crash reaches every asker."""
         if self._task is None and self._waiting and not self._going:
             self._going = True
-            self.actor_ref.tell(_Go())
+            self.actor_ref.tell(Go())
 
     def _go(self) -> None:
         self._going = False
@@ -247,19 +191,19 @@ class TreeActor(LoopActor):
         if self.actor_ref.is_alive():
             self.actor_ref.tell(settled)
 
-    async def _committed_or_not(self, writes: list[Write], draft: Draft) -> _Settled:
+    async def _committed_or_not(self, writes: list[Write], draft: Draft) -> Settled:
         """Commit; hand the alerts on even when this actor dies meanwhile, for they are in the database now."""
         try:
             done = await self._do.commit(Commit(writes=writes, durable=draft.durable))
         except RemoteError as error:
-            return _Settled(False, "storage" if error.code == RefusalCode.STORAGE else "busy", str(error))
+            return Settled(False, "storage" if error.code == RefusalCode.STORAGE else "busy", str(error))
         except BusError as error:  # the keeper is away: whether it committed shows when the tree is loaded again
-            return _Settled(False, "busy", str(error))
+            return Settled(False, "busy", str(error))
         for effect, alert in zip(effect_ids(writes, done.rows), draft.alerts, strict=True):
             self._do.alert(self._tree, effect, alert)
-        return _Settled(True)
+        return Settled(True)
 
-    def _settle(self, settled: _Settled) -> None:
+    def _settle(self, settled: Settled) -> None:
         self._task = None
         if not settled.committed:
             self._discard(settled.failed, settled.detail)

@@ -13,7 +13,8 @@ from typing import Any
 import pykka
 
 from actors.store.reader import Unreadable
-from actors.tree.actor import Actions, Leave, Look, Put, TreeActor
+from actors.tree.actor import Actions, TreeActor
+from actors.tree.mailbox import Leave, Look, Put
 from actors.tree.requests import Outcome
 from actors.tree.shelf import Moved, Shelf
 from supervisor.dispatcher import ActorStartError, ask

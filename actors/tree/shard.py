@@ -15,7 +15,8 @@ from typing import Any
 from actors.knobs import Knobs
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Write
-from actors.tree.actor import Actions, Apply, Merge, Order, Wake
+from actors.tree.actor import Actions
+from actors.tree.mailbox import Apply, Merge, Order, Wake
 from actors.tree.outbox import Outbox
 from actors.tree.registry import Registry
 from actors.tree.requests import (

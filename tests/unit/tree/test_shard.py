@@ -8,7 +8,8 @@ import uvloop
 
 from actors.knobs import Knobs
 from actors.messages import Command
-from actors.tree.actor import Actions, Apply, TreeActor
+from actors.tree.actor import Actions, TreeActor
+from actors.tree.mailbox import Apply
 from actors.tree.requests import Described, Operate, Release, Released
 from actors.tree.shelf import Shelf
 from actors.tree.step import step
