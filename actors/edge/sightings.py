@@ -1,6 +1,6 @@
 """Which sensors reported, and in which version (P113): one row a source, written at most once a minute.
 
-Best effort by design: a lost sighting is made up by an event a minute later. Never waits for the keeper on a request's way.
+Best effort by design: an event a minute later makes up a lost sighting. No request ever waits for it.
 """
 
 from __future__ import annotations
