@@ -1,9 +1,10 @@
 """A scripted model provider on loopback: OpenAI-compatible, streaming, one thread per connection.
 
-A ``Script`` is a list of steps; each request of a conversation takes the next one. Scripts are found by the first match
-of ``conversation`` (client's x-session-id), ``parent`` (x-parent-session-id) and ``marker`` (a string in the request), so
-a child, whose id nobody knows beforehand, is scripted by its parent's id or by a word of its prompt. A conversation whose
-script has run out, or that has none, gets a plain closing text. Title and compaction requests never use up a step.
+A ``Script`` is a list of steps; each request of a conversation takes the next one. Scripts are found by the first
+match of ``conversation`` (client's x-session-id), ``parent`` (x-parent-session-id) and ``marker`` (a string in the
+request), so a child, whose id nobody knows beforehand, is scripted by its parent's id or by a word of its prompt. A
+conversation whose script has run out, or that has none, gets a plain closing text. Title and compaction requests never
+use up a step.
 
 Every request is recorded (headers, body) before it is answered. Nothing leaves 127.0.0.1.
 """
@@ -14,9 +15,11 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from typing import Any
+
+from tests.e2e.loopback import LoopbackServer
 
 __all__ = ["Call", "Fail", "FakeProvider", "Hang", "Received", "Say", "Script", "Step", "call"]
 
@@ -121,9 +124,7 @@ class Received:
         system = " ".join(str(m["content"]) for m in self.body.get("messages", []) if m.get("role") == "system")
         if "title generator" in system:
             return "title"
-        if self.headers.get("x-router-agent") == "compaction" or "summarization assistant" in system:
-            return "compaction"
-        return "turn"
+        return "turn" if self.body.get("tools") else "compaction"
 
 
 class FakeProvider:
@@ -138,22 +139,19 @@ class FakeProvider:
         self._lock = threading.Lock()
         self._ids = count(1)
         handler = type("Bound", (_Handler,), {"provider": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._server = LoopbackServer(handler)
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"{self._server.url}/v1"
 
     def start(self) -> FakeProvider:
-        self._thread.start()
+        self._server.start()
         return self
 
     def stop(self) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
     def script(self, steps: list[Step], **where: Any) -> Script:
         """Add a script; the newest one that matches a request wins."""

@@ -10,9 +10,11 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from tests.e2e.loopback import LoopbackServer
 
 __all__ = ["RecordingIngest"]
 
@@ -28,23 +30,20 @@ class RecordingIngest:
         self.answers: deque[int] = deque()
         self._changed = threading.Condition(threading.RLock())
         handler = type("Bound", (_Handler,), {"ingest": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._server = LoopbackServer(handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._server.url
 
     def start(self) -> RecordingIngest:
-        self._thread.start()
+        self._server.start()
         self.runtime_dir.mkdir(parents=True, exist_ok=True)
         (self.runtime_dir / "sensor.json").write_text(json.dumps({"url": self.url, "token": TOKEN}))
         return self
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
     def receive(self, line: str, headers: dict[str, str], body: bytes) -> int:
         with self._changed:
