@@ -126,7 +126,7 @@ def test_shells_do_not_know_the_command_line(package):
         f"{p.relative_to(ROOT)}: {n}"
         for p in files(f"actors/{package}")
         for n in imports(p)
-        if n.startswith("actors.cli")
+        if f"{n}.".startswith("actors.cli.")
     ]
     assert guilty == []
 
