@@ -9,7 +9,8 @@ import typer
 from actors.cli import config
 from actors.cli.demo import demo
 from actors.cli.doctor import doctor
-from actors.cli.failure import failing
+from actors.cli.failure import Exit, failing
+from actors.cli.install_plugin import install_plugin
 from actors.cli.mode import mode
 from actors.cli.replay import replay
 from actors.cli.resume import resume
@@ -20,10 +21,13 @@ from actors.cli.why import why
 
 __all__ = ["app", "main"]
 
+EXIT_CODES = "Exit codes: " + ", ".join(f"{code.value} {code.name.lower()}" for code in Exit)
+
 # no rich markup and no boxes: all text is ASCII
 app = typer.Typer(
     name="treewarden",
     help="Guard unattended AI coding agents: notice those that spend and land nothing.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -47,7 +51,7 @@ def _options(
     pass
 
 
-COMMANDS = (run, status, trees, why, mode, resume, doctor, replay, demo)
+COMMANDS = (run, status, trees, why, mode, resume, doctor, replay, install_plugin, demo)
 
 for command in COMMANDS:
     app.command()(failing(command))
