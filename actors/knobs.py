@@ -87,43 +87,29 @@ class Progress(Section):
     """The judge: when a conversation is stalling or looping."""
 
     mode: Mode = _knob(Mode.WARN, "what may be done about a detection; in this version every mode only warns")
-    window: int = _knob(
-        60, "tool events per conversation that duplicates and repeats are counted in", ge=10, le=1000
-    )
-    stall_turns: int = _turns(
-        25, "turns since the last landed change that are half of stalling (provisional)"
-    )
-    stall_usd: float = _usd(
-        1.00, "dollars since the last landed change that are half of stalling (provisional)"
-    )
+    window: int = _knob(60, "tool events per conversation that duplicates and repeats are counted in", ge=10, le=1000)
+    stall_turns: int = _turns(25, "turns since the last landed change that are half of stalling (provisional)")
+    stall_usd: float = _usd(1.00, "dollars since the last landed change that are half of stalling (provisional)")
     dup_warn: float = _share(
         0.25, "share of exact duplicates in the window, 0..1, the other half of stalling (provisional)"
     )
     fail_warn: int = _turns(5, "failures in a row of one call, the other half of stalling (provisional)")
     loop_turns: int = _turns(50, "turns since the last landed change that are half of looping (provisional)")
-    loop_usd: float = _usd(
-        3.00, "dollars since the last landed change that are half of looping (provisional)"
-    )
+    loop_usd: float = _usd(3.00, "dollars since the last landed change that are half of looping (provisional)")
     loop_dup: float = _share(
         0.35, "share of exact duplicates in the window, 0..1, the other half of looping (provisional)"
     )
     loop_fail: int = _turns(10, "failures in a row of one call, the other half of looping (provisional)")
-    top_repeat: int = _calls(
-        12, "calls of one slice (path and range) in the window that are stalling (provisional)"
-    )
+    top_repeat: int = _calls(12, "calls of one slice (path and range) in the window that are stalling (provisional)")
     top_repeat_read_only: int = _calls(8, "the same for a read-only agent (provisional)")
     session_repeat: int = _calls(
         15, "calls of one exact kind in the whole conversation that are stalling (provisional)"
     )
-    novelty_calls: int = _calls(
-        60, "calls of a read-only agent over which distinct targets are counted (provisional)"
-    )
+    novelty_calls: int = _calls(60, "calls of a read-only agent over which distinct targets are counted (provisional)")
     novelty_targets: int = _calls(
         5, "fewer distinct targets than this in novelty_calls calls are flagged (provisional)"
     )
-    ceiling_turns: int = _turns(
-        200, "turns since the last landed change that are stalling by themselves (provisional)"
-    )
+    ceiling_turns: int = _turns(200, "turns since the last landed change that are stalling by themselves (provisional)")
     ceiling_usd: float = _usd(
         10.00, "dollars since the last landed change that are stalling by themselves (provisional)"
     )
@@ -210,9 +196,7 @@ class Run(Section):
 
     port: int = _knob(7717, "TCP port on 127.0.0.1; 0 picks a free one", hot=False, ge=0, le=65_535)
     shards: int = _knob(0, "forest processes; 0 is one per core, at least 2", hot=False, ge=0, le=64)
-    line_every_s: float = _seconds(
-        300, "seconds between two lines of state on the terminal", least=1, most=86_400
-    )
+    line_every_s: float = _seconds(300, "seconds between two lines of state on the terminal", least=1, most=86_400)
 
 
 class Knobs(Section):
