@@ -136,7 +136,7 @@ class FakeProvider:
         self.title: Step = Say(TITLE)
         self.compaction: Step = Say(SUMMARY)
         self.release = threading.Event()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._ids = count(1)
         handler = type("Bound", (_Handler,), {"provider": self})
         self._server = LoopbackServer(handler)
@@ -156,16 +156,24 @@ class FakeProvider:
     def script(self, steps: list[Step], **where: Any) -> Script:
         """Add a script; the newest one that matches a request wins."""
         added = Script(list(steps), **where)
-        with self._lock:
+        with self._changed:
             self.scripts.insert(0, added)
         return added
 
     def of(self, conversation: str, purpose: str = "turn") -> list[Received]:
         return [r for r in self.requests if r.conversation == conversation and r.purpose == purpose]
 
+    def wait(self, conversation: str, turns: int = 1, timeout_s: float = 20.0) -> list[Received]:
+        """The requests of a conversation as soon as there are so many; an AssertionError if they do not come."""
+        with self._changed:
+            arrived = self._changed.wait_for(lambda: len(self.of(conversation)) >= turns, timeout_s)
+        assert arrived, f"{conversation} made {len(self.of(conversation))} of {turns} requests within {timeout_s} s"
+        return self.of(conversation)
+
     def decide(self, request: Received) -> Step:
-        with self._lock:
+        with self._changed:
             self.requests.append(request)
+            self._changed.notify_all()
             if request.purpose != "turn":
                 return self.title if request.purpose == "title" else self.compaction
             found = next((s for s in self.scripts if s.matches(request)), None)

@@ -87,7 +87,7 @@ class Opencode:
             "npm": "@ai-sdk/openai-compatible",
             "name": "Fake",
             "options": {"baseURL": self.provider_url, "apiKey": "scripted"},
-            "models": {"scripted": model},
+            "models": {"scripted": model, "gpt-5-scripted": model},  # opencode gives gpt-* models apply_patch
         }
         return {
             "autoupdate": False,

@@ -1,7 +1,8 @@
 """A loopback stand-in for the daemon's ingest: writes sensor.json, records every POST as raw bytes, answers 202.
 
 It holds none of the daemon's logic. ``events`` are the progress events in order of arrival; ``raw`` is everything that
-came over the wire (request lines, headers, bodies), for canary searches. ``answers`` are statuses to give first.
+came over the wire (request lines, headers, bodies), for canary searches. ``answers`` are statuses to give first; while
+``silent`` is set, requests are read and never answered.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class RecordingIngest:
         self.headers: list[dict[str, str]] = []
         self.raw = bytearray()
         self.answers: deque[int] = deque()
+        self.silent = threading.Event()
         self._changed = threading.Condition(threading.RLock())
         handler = type("Bound", (_Handler,), {"ingest": self})
         self._server = LoopbackServer(handler)
@@ -82,6 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.ingest.silent.is_set():
+            self.rfile.read(1)  # until the sender gives up and closes
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         status = self.ingest.receive(self.requestline, headers, body)
         self.send_response(status)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +153,21 @@ def test_healthy_agent_edits_red_to_green_and_commit_land(world: World, project:
     assert [event["target"] for event in tools[1:3]] == ["make test", "a.txt"]
 
 
+def test_apply_patch_lands_with_its_files_and_not_when_it_does_not_match(world: World, project: Path) -> None:
+    head, tail = "*** Begin Patch\n*** Update File: a.txt\n@@\n", "\n*** Add File: c.txt\n+c\n*** End Patch"
+    patch = call("apply_patch", patchText=f"{head}-hello\n+patched{tail}")
+    session = world.opencode.create_session(project)
+    world.provider.script([patch, call("apply_patch", patchText=f"{head}-hello\n+x{tail}")], conversation=session)
+    model = {"providerID": "fake", "modelID": "gpt-5-scripted"}
+    world.opencode.prompt(project, session, "Please patch.", model=model)
+    world.settled(session)
+    assert (project / "a.txt").read_text() == "patched\nworld\n"
+    good, bad = world.ingest.of(session, "tool")
+    assert (good["tool"], good["landed"], bad["landed"], bad["error"]) == ("apply_patch", True, False, "edit_mismatch")
+    assert good["state"]
+    assert world.ingest.of(session, "turn")[0]["model"] == "gpt-5-scripted"
+
+
 def test_failing_calls_each_report_once_with_their_class(world: World, project: Path) -> None:
     steps = [
         call("read", filePath=str(project / "missing.txt")),
@@ -280,7 +296,7 @@ def test_abort_is_an_interrupt_and_a_refusal_a_failed_turn(world: World, project
     world.provider.script([Hang(), Fail(403, "not now")], conversation=session)
     world.opencode.prompt_async(project, session, "Please wait.")
     world.ingest.wait(lambda: world.ingest.of(session, "user"))
-    world.ingest.wait(lambda: world.provider.of(session))
+    world.provider.wait(session)
     world.opencode.abort(project, session)
     world.ingest.wait(lambda: world.ingest.of(session, "interrupt"))
     world.opencode.prompt(project, session, "Please try again.")
@@ -345,6 +361,25 @@ def test_daemon_down_and_back_on_another_port_gets_every_event_in_order(own_worl
     assert [event["landed"] for event in own_world.ingest.of(session, "tool")] == [True, False]
     numbers = [int(re.sub(r".*-", "", event["id"]), 36) for event in events]
     assert numbers == sorted(numbers)
+
+
+def test_daemon_that_never_answers_does_not_slow_the_agent(own_world: World, project: Path) -> None:
+    opencode, provider, ingest = own_world.opencode, own_world.provider, own_world.ingest
+
+    def seconds(steps: int) -> float:
+        session = opencode.create_session(project)
+        provider.script([call("read", filePath=str(project / "a.txt"))] * steps, conversation=session)
+        begun = time.monotonic()
+        opencode.prompt(project, session, "Please read.")
+        return time.monotonic() - begun
+
+    seconds(1)
+    answered = seconds(5)
+    ingest.silent.set()
+    unanswered = seconds(5)
+    ingest.silent.clear()
+    # With a hook that waited for its 300 ms, 5 calls and 6 turns would add 3 s and more.
+    assert unanswered < answered + 1.5, f"{unanswered:.2f} s without answers, {answered:.2f} s with"
 
 
 def test_installed_plugin_is_what_opencode_loads_from_the_top_level_only(world: World, project: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PLUGIN = Path(__file__).resolve().parents[3] / "deploy" / "opencode-plugin"
-HOW_TO_INSTALL = "node 20 or newer is missing: run .ci/install-e2e (apt-get install nodejs npm)"
+HOW_TO_INSTALL = "node 18 or newer is missing: run .ci/install-e2e (apt-get install nodejs npm)"
 
 
 def node() -> str:
