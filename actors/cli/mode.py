@@ -18,14 +18,21 @@ _ALLOWED = (*MODES, CLEAR)
 
 
 def mode(
-    mode: Annotated[str, typer.Argument(metavar="MODE", help=f"One of {', '.join(_ALLOWED)}.")],
+    mode: Annotated[
+        str | None, typer.Argument(metavar="[MODE]", help=f"One of {', '.join(_ALLOWED)}; without it: show the mode.")
+    ] = None,
     tree: Annotated[str | None, typer.Argument(metavar="[TREE]", help="Only for this tree.")] = None,
     json_output: Json = False,
     runtime_dir: RuntimeDir = None,
 ) -> None:
-    """Change the mode at once; "default" goes back to what is configured. In this version every mode only warns."""
+    """Show or change the mode at once; "default" goes back to what is configured. Every mode only warns as yet."""
     from actors.cli.client import Control
 
+    if mode is None:
+        with Control(runtime_dir) as control:
+            found = control.get("/v1/status")["mode"]
+        emit_json({"mode": found}) if json_output else typer.echo(f"mode {found}")
+        return
     if mode not in _ALLOWED:
         raise Failure(Exit.INVALID, f"mode = {mode} must be one of {', '.join(_ALLOWED)}")
     with Control(runtime_dir) as control:

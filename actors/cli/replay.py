@@ -15,7 +15,7 @@ import typer
 
 from actors.cli.config import ENVIRONMENT_PREFIX
 from actors.cli.failure import Exit, Failure
-from actors.cli.options import ConfigOption, colour
+from actors.cli.options import ConfigOption, RuntimeDir, colour
 from actors.cli.table import columns, plain, usd
 
 __all__ = ["replay"]
@@ -29,6 +29,7 @@ def replay(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON line per conversation.")] = False,
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="auto, or wire.")] = "auto",
     config: ConfigOption = None,
+    runtime_dir: RuntimeDir = None,
 ) -> None:
     """Judge recorded conversations offline and show what would have been flagged, when and why."""
     from actors.sensors.readers.formats import AUTO, FORMATS
@@ -36,7 +37,7 @@ def replay(
     if format_ != AUTO and format_ not in FORMATS:
         allowed = ", ".join((AUTO, *FORMATS))
         raise Failure(Exit.USAGE, f"--format = {format_!r}, allowed: {allowed}")
-    rows = _rows(_files(paths), format_, config)
+    rows = _rows(_files(paths), format_, _knobs(config, runtime_dir))
     shown = _print_json(rows) if json_ else _print_table(list(rows))
     if not shown:
         raise Failure(Exit.INVALID, "no conversation could be read")
@@ -54,12 +55,11 @@ def _files(paths: list[Path]) -> list[Path]:
     return files
 
 
-def _rows(files: list[Path], format_: str, config: Path | None) -> Iterator[dict[str, Any]]:
+def _rows(files: list[Path], format_: str, knobs: Any) -> Iterator[dict[str, Any]]:
     from actors.sensors.readers.formats import read_file
     from actors.sensors.readers.records import Problem
     from actors.sensors.replay import replay_world
 
-    knobs = _knobs(config)
     for path in files:
         for found in read_file(path, format_):
             if isinstance(found, Problem):
@@ -68,8 +68,23 @@ def _rows(files: list[Path], format_: str, config: Path | None) -> Iterator[dict
                 yield from replay_world(found, knobs)
 
 
-def _knobs(config: Path | None) -> Any:
-    """Return the judge's knobs from the file that run would use and the environment; overrides belong to a daemon."""
+def _knobs(config: Path | None, runtime_dir: Path | None) -> Any:
+    """Return the judge's knobs: those of the daemon in ``runtime_dir``, else what file and environment say."""
+    if runtime_dir is not None and config is not None:
+        raise Failure(Exit.USAGE, "--config and --runtime-dir exclude each other: whose settings shall count?")
+    return _offline_knobs(config) if runtime_dir is None else _knobs_of_daemon(runtime_dir)
+
+
+def _knobs_of_daemon(runtime_dir: Path) -> Any:
+    from actors.cli.client import Control
+    from actors.knobs import Knobs
+
+    with Control(runtime_dir) as control:
+        return Knobs.model_validate(control.get("/v1/settings")["values"]).progress
+
+
+def _offline_knobs(config: Path | None) -> Any:
+    """Return what the file that run would use and the environment say; overrides belong to a daemon."""
     import os
 
     from actors.cli.directories import config_file

@@ -50,6 +50,7 @@ async def serve(
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=75,
         backlog=2048,
+        log_level="warning",  # the daemon says itself where it serves
         **options,
     )
     server = _Server(config, on_started)

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.cli.main import app
+from actors.knobs import Knobs
 from supervisor.control.problem import Problem
 from tests.unit.cli.daemon import HEALTH, STATUS, daemon
 
@@ -282,3 +283,25 @@ def test_doctor_without_a_daemon_still_looks_around(tmp_path):
     names = [check["name"] for check in json.loads(result.output)["checks"]]
     assert names[0] == "daemon"
     assert {"tokens", "disk", "session bus"} <= set(names)
+
+
+def test_mode_without_an_argument_shows_it_and_changes_nothing(tmp_path):
+    result, asked = call(tmp_path, "mode", answers=ask())
+    assert result.exit_code == 0, result.output
+    assert result.output == "mode warn\n"
+    assert [(one[0], one[1]) for one in asked] == [("GET", "/v1/status")]
+
+
+def test_replay_judges_with_the_settings_of_the_daemon_it_is_pointed_at(tmp_path):
+    """Two equal calls are flagged only because this daemon's thresholds say so."""
+    log = tmp_path / "log.jsonl"
+    same = {"session_id": "c", "tool": "read", "fingerprint": "f", "exit": 0, "result": "r"}
+    log.write_text("".join(json.dumps(same) + "\n" for _ in range(4)))
+    values = Knobs().model_dump(mode="json")
+    values["progress"] |= {"stall_turns": 2, "dup_warn": 0.1}
+    answer = {"version": 3, "values": values, "sources": {}}
+    result, _ = call(tmp_path, "replay", "--json", str(log), answers=ask(path="/v1/settings", answer=answer))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["worst"] == "stalling"
+    default = CliRunner().invoke(app, ["replay", "--json", str(log)], env={"HOME": str(tmp_path)})
+    assert json.loads(default.output)["worst"] == "ok"
