@@ -55,6 +55,11 @@ def resolve_alert(run: Run, key: str) -> AlertEffect:
     )
 
 
+def _below(tree: TreeState, conversation: str) -> str:
+    """Name the root where a descendant is meant: the operator acts on the tree."""
+    return "" if conversation == tree.id else f", below {tree.id}"
+
+
 def _mode(run: Run) -> str:
     return (run.tree.mode or run.knobs.mode).value
 
@@ -71,7 +76,7 @@ def _raised(run: Run, state: AlertState, verdict: Verdict) -> AlertEffect:
         severity=SEVERITY[verdict],
         title=f"{agent} is {verdict.value}: {evidence.turns_since_landed} turns, nothing landed",
         summary=(
-            f"session {worst.id} ({agent}): {evidence.turns_since_landed} turns and "
+            f"session {worst.id} ({agent}{_below(run.tree, worst.id)}): {evidence.turns_since_landed} turns and "
             f"${evidence.usd_since_landed:.2f} since the last landed change{repeated}; {worst.reason.value}"
         ),
         details={

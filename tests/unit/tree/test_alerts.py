@@ -62,7 +62,8 @@ def test_alert_names_session_agent_turns_dollars_and_top_target() -> None:
 
     assert alert.title == "build is stalling: 12 turns, nothing landed"
     assert alert.summary == (
-        "session kid (build): 12 turns and $0.84 since the last landed change, top repeat src/navbar.py x12; top_repeat"
+        "session kid (build, below root): 12 turns and $0.84 since the last landed change, "
+        "top repeat src/navbar.py x12; top_repeat"
     )  # P050
     assert alert.details["conversation"] == "kid"
     assert alert.details["top_target"] == "src/navbar.py"
