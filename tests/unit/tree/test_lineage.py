@@ -57,7 +57,7 @@ def test_late_parent_child_that_landed_later_clears_it() -> None:
     ids=["itself", "its child", "root below its child", "second parent"],
 )
 def test_link_that_would_be_a_cycle_or_a_change_is_ignored_and_counted(claim: ProgressEvent) -> None:
-    driver = Driver().feed([call(0), call(1, "mid", parent_session_id="root")])
+    driver = Driver().feed([call(0), call(1, "mid")])
     driver.feed([call(2, "leaf", parent_session_id="mid"), call(3, "other"), claim])
 
     assert parents(driver) == {"root": None, "mid": "root", "leaf": "mid", "other": "root"}

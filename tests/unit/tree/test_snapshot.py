@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from actors.messages import Command, Kind, Mode
 from actors.tree.snapshot import SnapshotFormat, dump, load
 from tests.unit.tree.streams import Driver, call, digest, told
+
+# kept as objects of their own, derived from the conversations, or not saved
+NOT_PLAIN = {"id", "window", "repeats", "failures", "target_failures", "conversations", "stalling", "looping"} | {
+    "verdict",
+    "reason",
+    "alerted",
+    "mode",
+    "judged_by",
+}
 
 
 def test_load_of_dump_is_the_same_text() -> None:
@@ -20,6 +31,25 @@ def test_load_of_dump_is_the_same_text() -> None:
 
     assert dump(load(text)) == text
     assert load(text).mode is Mode.AUTO_RECOVER
+
+
+def test_load_restores_every_field() -> None:
+    state = Driver().feed([call("same", exit=1)]).state
+    one = state.conversations["root"]
+    marks: dict[type, Any] = {int: 3, bool: True, float: 2.5, str: "x", type(None): 7}
+    for thing in (one, state):
+        for field in fields(thing):
+            value = getattr(thing, field.name)
+            if field.name not in NOT_PLAIN:
+                setattr(thing, field.name, (not value) if type(value) is bool else marks.get(type(value), value))
+    again = load(dump(state))
+
+    for before, after in ((one, again.conversations["root"]), (state, again)):
+        for field in fields(before):
+            if field.name not in NOT_PLAIN:
+                assert getattr(after, field.name) == getattr(before, field.name), field.name
+    for name in ("repeats", "failures", "target_failures"):
+        assert getattr(again.conversations["root"], name).counts == getattr(one, name).counts != {}
 
 
 def test_dump_of_an_empty_tree_loads() -> None:

@@ -163,6 +163,12 @@ def test_verdict_holds_until_no_call_of_a_window_supports_it() -> None:
     assert driver.moves == [("root", STALLING, Reason.TOP_REPEAT), ("root", OK, Reason.RECOVERED)]
 
 
+def test_verdict_of_a_parent_does_not_fall_by_the_calls_of_its_children() -> None:
+    driver = Driver().feed([*stuck(), *fresh(KNOBS.window), *fresh(100, "kid")])
+
+    assert driver.moves == [("root", STALLING, Reason.TOP_REPEAT)]
+
+
 def test_verdict_does_not_flap_while_repeats_come_and_go() -> None:
     mixed = [call("same" if index % 5 == 0 else index) for index in range(190)]
 

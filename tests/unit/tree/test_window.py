@@ -67,6 +67,15 @@ def test_reset_counts_from_there_on_and_keeps_the_calls() -> None:
     assert (window.since, window.dup_share, len(window.calls)) == (1, 0.0, 6)
 
 
+def test_window_slides_calls_from_before_a_reset_take_nothing_away() -> None:
+    window = window_of([(1, 1)], limit=2, span=2)
+    window.reset()
+    for _ in range(2):
+        window.push(2, 2, UNKNOWN, 2, "t2")
+
+    assert (window.since, window.dup_share, window.slices.top) == (2, 0.5, 2)
+
+
 def test_top_target_names_the_most_frequent() -> None:
     assert window_of([(1, 1), (2, 1), (2, 1), (3, 1)]).top_target() == "t2"
     assert Window(10, 10).top_target() is None
@@ -84,7 +93,7 @@ steps = st.lists(
 
 @given(steps)
 def test_counters_any_sequence_equal_a_recount(sequence: list[object]) -> None:
-    window = Window(12, 5)
+    window = Window(5, 3)
     for one in sequence:
         if one == "reset":
             window.reset()
