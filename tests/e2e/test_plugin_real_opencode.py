@@ -268,7 +268,7 @@ def test_user_and_injected_messages_are_told_apart(world: World, project: Path) 
     session = opencode.create_session(project)
     opencode.prompt(project, session, "A person asks.")
     opencode.prompt(project, session, "Put there by a program.", noReply=True)
-    opencode.prompt(project, session, "[SYSTEM DIRECTIVE: OH-MY-OPENCODE - TODO CONTINUATION] go on")
+    opencode.prompt(project, session, "[SYSTEM DIRECTIVE: OH-MY-OPENCODE - CONTINUATION] go on")
     opencode.prompt(project, session, "A person asks again.")
     world.settled(session, 3)
     found = [kind for kind in names(world.ingest.of(session)) if kind in {"user", "injected"}]
