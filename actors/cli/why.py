@@ -23,6 +23,7 @@ EVIDENCE: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
                                                   ("ceiling_usd", "ceiling"))),
     ("dup_share", "share of duplicates", (("dup_warn", "stalling"), ("loop_dup", "looping"))),
     ("fail_streak", "failures in a row", (("fail_warn", "stalling"), ("loop_fail", "looping"))),
+    ("target_fail_streak", "failures at one target", (("top_repeat_read_only", "read-only agent"),)),
     ("top_repeat", "repeats in the window", (("top_repeat", "stalling"), ("top_repeat_read_only", "read-only agent"))),
     ("session_repeat", "repeats in all", (("session_repeat", "stalling"),)),
     ("distinct_targets", "distinct targets", (("novelty_targets", "read-only agent, fewer than"),)),

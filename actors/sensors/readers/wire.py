@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from actors.messages import ProgressEvent
 from actors.sensors.readers.records import Problem, World
+from actors.sensors.wire import normalised
 
 __all__ = ["read", "recognises"]
 
@@ -21,7 +22,7 @@ __all__ = ["read", "recognises"]
 def recognises(record: Any) -> bool:
     """Whether a decoded line is of this format."""
     return isinstance(record, dict) and (
-        isinstance(record.get("events"), list) or isinstance(record.get("session_id"), str)
+        isinstance(record.get("events"), list) or isinstance(normalised(record).get("session_id"), str)
     )
 
 
@@ -75,7 +76,7 @@ def _named(value: Any, otherwise: str) -> str:
 
 def _event(raw: Any, where: str) -> ProgressEvent | Problem:
     try:
-        return ProgressEvent.model_validate(raw)
+        return ProgressEvent.model_validate(normalised(raw) if isinstance(raw, dict) else raw)  # as the edge folds it
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "event"

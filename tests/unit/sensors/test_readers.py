@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.sensors.identity import Identity
 from actors.sensors.readers.formats import FORMATS, read_file
 from actors.sensors.readers.records import Problem, World
+from actors.sensors.wire import Receipt, parse
 
 EVENT = {"session_id": "s1", "fingerprint": "f", "exit": 0, "t": 1}
 CONVERSATION = {"conversation": "c1", "source": "test", "label": "ok", "events": [EVENT, {**EVENT, "t": 2}]}
@@ -116,3 +118,19 @@ def test_bytes_that_are_no_text_stop_nothing(tmp_path: Path) -> None:
 
 def test_file_that_is_gone_is_a_problem(tmp_path: Path) -> None:
     assert "cannot be read to its end" in problems(list(read_file(tmp_path / "gone.jsonl")))[0]
+
+
+def test_aliases_and_agent_names_are_folded_as_the_edge_folds_them(tmp_path: Path) -> None:
+    spoken = {
+        "event_id": "1",
+        "sessionID": "c:s1",
+        "parentID": "",
+        "agent_name": "Explore (Fast)",
+        "exitCode": 1,
+        "t": 5,
+    }
+    live = parse(json.dumps(spoken).encode(), "application/json", Receipt(Identity(), 0.0, str)).events
+    offline = worlds(list(read_file(written(tmp_path, spoken))))[0].events
+
+    assert list(offline) == live
+    assert (live[0].session_id, live[0].agent, live[0].exit) == ("s1", "explore-fast", 1)
