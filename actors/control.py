@@ -145,7 +145,9 @@ class Application:
         uid = peer_of(request.scope).uid
         if asked.tree is not None:
             view = await self._operate(asked.tree, "mode", uid, asked.mode)
-            return JSONResponse({"tree": asked.tree, "mode": asked.mode, "note": WARN_ONLY, "view": view})
+            return JSONResponse(
+                {"tree": self._tree_of(asked.tree), "mode": asked.mode, "note": WARN_ONLY, "view": view}
+            )
         assert self.operations is not None
         change = {"progress.mode": asked.mode}
         applied = await self.operations.change(change, Author(uid=uid, note=asked.note or "mode"))
@@ -158,9 +160,10 @@ class Application:
         """End a tree's flags and reset its counters, as its operator says."""
         tree = request.path_params["id"]
         view = await self._operate(tree, "resume", peer_of(request.scope).uid)
-        return JSONResponse({"tree": tree, "view": view})
+        return JSONResponse({"tree": self._tree_of(tree), "view": view})
 
     async def _operate(self, tree: str, action: Any, uid: int, value: Mode | None = None) -> dict[str, Any]:
+        tree = self._tree_of(tree)
         shard = shard_of(tree, self._child.args["shards"])
         command = Command(t=time.time(), action=action, value=value, by=f"uid:{uid}")
         try:
@@ -172,6 +175,13 @@ class Application:
         if not answer.found:
             raise Problem(404, "not_found", f"tree {tree} is not known; see GET /v1/trees")
         return answer.view
+
+    def _tree_of(self, name: str) -> str:
+        """Return the tree that is meant: by its id, one of its conversations, or an id from before a merge."""
+        try:
+            return self._reader.conversation_tree(name) or name
+        except Unreadable as error:
+            raise Problem(503, "unavailable", str(error)) from None
 
     async def health(self, _request: Request) -> JSONResponse:
         """What keeper, notifier and clients say of themselves; one that does not answer says {"error"}."""

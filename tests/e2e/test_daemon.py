@@ -202,6 +202,15 @@ def test_late_parent_moves_a_tree_with_its_history(one, screen):
     assert {c["id"]: c["parent"] for c in tree["conversations"]} == {"late-root": None, "late-child": "late-root"}
 
 
+def test_tree_can_be_named_by_a_conversation_or_by_what_it_was_called_before_a_merge(one):
+    post(one, same_read("was-root", 30))
+    post(one, [{"session_id": "was-root", "parent_session_id": "now-root", "id": "p1", "tool": "t"}])
+    assert json.loads(one.cli("why", "was-root", "--json").stdout)["id"] == "now-root"
+    assert json.loads(one.cli("resume", "was-root", "--json").stdout)["tree"] == "now-root"
+    assert json.loads(one.cli("why", "now-root", "--json").stdout)["verdict"] == "ok"
+    assert one.cli("resume", "never-seen", check=None).returncode != 0
+
+
 def test_concurrent_senders_of_late_parents_agree_with_the_order_known_before(one):
     """Many children learn their parent at once, from many connections: one tree, every event once."""
 
