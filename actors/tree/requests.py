@@ -47,7 +47,7 @@ class Ingest(Frozen):
 
 
 class Outcome(Frozen):
-    """What became of one batch: all of it committed, or none (``failed``; ``index``: the event that broke its actor)."""
+    """What became of one batch: all of it committed, or none (``failed``; ``index``: the event that broke it)."""
 
     tree: str
     accepted: int = 0
