@@ -15,6 +15,7 @@ __all__ = [
     "boot_id",
     "children_of",
     "die_with_parent",
+    "has_terminal",
     "kill_group",
     "name_process",
     "start_time",
@@ -44,6 +45,15 @@ def die_with_parent(parent: int) -> None:
     # The parent may have died before the line above: then no signal will ever come.
     if os.getppid() != parent:
         os._exit(1)
+
+
+def has_terminal() -> bool:
+    """Say whether this process has a controlling terminal that still exists."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def name_process(name: str) -> None:

@@ -1,21 +1,27 @@
 """The listening sockets: bound by root before any child starts, kept open over every restart of their children.
 
 A client that connects while its child restarts waits in the backlog; no connection is refused. Unix sockets are 0600.
+With socket activation the same holds for a restart of the whole service: then systemd keeps them open, and root takes
+each for the socket of the plan that has its name or, since all sockets of one unit share a name, its address.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.plan import Listen
-from supervisor.runtime import Conflict
+from supervisor.runtime import Conflict, make_private
+from supervisor.systemd import Adopted
 
-__all__ = ["Listener", "bind_all", "remove_stale"]
+__all__ = ["Listener", "bind_all", "clear_bus", "remove_stale"]
+
+_log = logging.getLogger(__name__)
 
 _MAX_PATH_BYTES = 107  # sun_path holds 108 bytes with its terminator
 
@@ -50,15 +56,39 @@ class Listener:
             Path(path).unlink(missing_ok=True)
 
 
-def bind_all(listens: Sequence[Listen], runtime_dir: Path, adopted: Mapping[str, socket.socket]) -> dict[str, Listener]:
-    """Bind every socket, or take the one that systemd handed over under its name. Raises Conflict."""
+def bind_all(listens: Sequence[Listen], runtime_dir: Path, adopted: Sequence[Adopted]) -> dict[str, Listener]:
+    """Bind every socket, or take the one that systemd handed over for it. Raises Conflict."""
+    left = list(adopted)
     bound: dict[str, Listener] = {}
     for listen in listens:
-        given = adopted.get(listen.name)
-        found = Listener(listen, given or _bind(listen, runtime_dir), ours=given is None)
+        given = _given(listen, runtime_dir, left)
+        if given is not None:
+            left.remove(given)
+        found = Listener(listen, given.socket if given else _bind(listen, runtime_dir), ours=given is None)
         found.socket.setblocking(False)
         bound[listen.name] = found
+    for unused in left:
+        _log.warning("systemd handed over %s, which is no socket of the plan", unused.socket.getsockname())
+        unused.socket.close()
     return bound
+
+
+def _given(listen: Listen, runtime_dir: Path, adopted: Sequence[Adopted]) -> Adopted | None:
+    """Find the socket by name, else by address, else the only one of its kind: the unit's port beats the plan's."""
+    family = (socket.AF_UNIX,) if listen.kind == "unix" else (socket.AF_INET, socket.AF_INET6)
+    fitting = [item for item in adopted if item.socket.family in family]
+    wanted = str(runtime_dir / listen.path) if listen.kind == "unix" else (listen.host, listen.port)
+    named = [item for item in fitting if item.name == listen.name]
+    same = [item for item in fitting if _address(item.socket) == wanted]
+    found = [*named, *same, *(fitting if len(fitting) == 1 and listen.kind == "tcp" else [])]
+    if found and found[0] not in same:
+        _log.warning("socket %s: systemd listens on %s, not %s", listen.name, _address(found[0].socket), wanted)
+    return found[0] if found else None
+
+
+def _address(found: socket.socket) -> str | tuple[str, int]:
+    name = found.getsockname()
+    return name if isinstance(name, str) else (name[0], name[1])
 
 
 def _bind(listen: Listen, runtime_dir: Path) -> socket.socket:
@@ -116,3 +146,10 @@ def remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
         raise Conflict(f"{path} is in the way and is no socket of user {os.geteuid()}; remove it")
     path.unlink()
+
+
+def clear_bus(directory: Path) -> None:
+    """Make the directory of the bus, without the sockets of an earlier root. Raises Conflict."""
+    make_private(directory)
+    for path in directory.glob("*.sock"):
+        remove_stale(path)

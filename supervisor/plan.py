@@ -45,6 +45,7 @@ class Plan:
     listen: tuple[Listen, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     banner: tuple[str, ...] = ()
+    reloads: str = ""
     essential: tuple[str, ...] = ()
     give_up_s: float = GIVE_UP_S
 
@@ -72,6 +73,7 @@ def parse(data: Any) -> Plan:
         listen=tuple(_listen(item, workers) for item in row.get("listen", [])),
         settings=_object("settings", row.get("settings", {})),
         banner=_words("banner", row.get("banner", [])),
+        reloads=_worker("reloads", row.get("reloads", ""), workers),
         essential=_words("essential", row.get("essential", [])),
         give_up_s=float(row.get("give_up_s", GIVE_UP_S)),
     )
@@ -158,6 +160,12 @@ def _words(what: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise SpecError(f"{what} is {value!r}; allowed: a list of strings")
     return tuple(value)
+
+
+def _worker(what: str, value: Any, workers: set[str]) -> str:
+    if value != "" and value not in workers:
+        raise SpecError(f"{what} is {value!r}; allowed: {', '.join(sorted(workers))}")
+    return str(value)
 
 
 def _directory(what: str, value: Any) -> Path:

@@ -2,7 +2,8 @@
 
 It imports the standard library, sdnotify and ``supervisor`` only, owns nothing it could lose, and never blocks on a
 child. Children start in order and stop in reverse; no process outlives it. Exit codes: 0 after a clean stop, 1 when it
-gave up or was told twice to stop, 5 for a plan that is not valid, 6 when a directory, socket or port is taken.
+gave up or was told twice to stop, 5 for a plan that is not valid, 6 when a directory, socket or port is taken. SIGTERM
+and SIGINT stop it; so does SIGHUP when its terminal is gone or nobody reloads settings, else SIGHUP is a reload.
 
 The plan, JSON, strict (an unknown key is an error); ? marks what may be left out, with its default:
 
@@ -14,6 +15,7 @@ The plan, JSON, strict (an unknown key is an error); ? marks what may be left ou
      "settings"?: {},                  opaque, handed to every child; replaced by the message SettingsRendered
      "banner"?: ["API {url}", ...],    printed once all children are ready; {url} is the URL of the first tcp socket,
                                        {NAME} that of the socket NAME, {runtime_dir}, {state_dir}, {pid}
+     "reloads"?: "control",            the child that reads the settings anew on SIGHUP and Reload (supervisor.reload)
      "essential"?: ["keeper", "forest"],   a supervisor stands for all its processes
      "give_up_s"?: 300}                how long an essential child may be away before root exits
     SUPERVISOR = {"children": [CHILD, ...], "id"?: "root", "strategy"?: "one_for_one", "intensity"?: 10,
@@ -26,7 +28,8 @@ The plan, JSON, strict (an unknown key is an error); ? marks what may be left ou
 
 Served on the bus as peer ``root``: Ready {child, pid}; Children -> {children: [{id, pid, state:
 starting|ready|backoff|stopped, restarts, last_exit, supervisor, slow}], sockets: {name: address}, pid, since, state:
-starting|running|stopping}; Reports -> {reports, deaths}; SettingsRendered (the new blob) -> null.
+starting|running|stopping}; Reports -> {reports, deaths}; SettingsRendered (the new blob) -> null; Reload {uid, note}
+-> what the child answers; Headline {child, text} -> null, words of the application for `systemctl status`.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import os
 import random
@@ -48,18 +52,20 @@ from supervisor import linux, logs, runtime
 from supervisor.banner import banner_lines
 from supervisor.bus.endpoint import Endpoint
 from supervisor.events import Boot, Down, Event, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.headline import Headline, away, status_line
 from supervisor.launcher import Launcher
-from supervisor.listeners import Listener, bind_all, remove_stale
+from supervisor.listeners import Listener, bind_all, clear_bus
 from supervisor.logtail import LogSink, LogStream
 from supervisor.office import Office
 from supervisor.plan import Plan, read
 from supervisor.processes import Outfit, Processes
+from supervisor.reload import Reloader
 from supervisor.reports import CrashReport, Reports
 from supervisor.runtime import Conflict, Pids
 from supervisor.spec import SpecError
-from supervisor.strategy import ChildState
 from supervisor.systemd import Systemd
 from supervisor.tree import Tree
+from supervisor.watchdog import Watchdog
 
 __all__ = ["EXIT_CONFLICT", "EXIT_INVALID", "Root", "main"]
 
@@ -67,7 +73,6 @@ EXIT_INVALID = 5
 EXIT_CONFLICT = 6
 BUS_DIRECTORY = "bus"
 _RUNTIME = ("supervisor.child", "uvloop")
-
 _log = logging.getLogger("supervisor.root")
 
 
@@ -94,6 +99,10 @@ class Root:
             changed=self._changed,
         )
         self.state = "starting"
+        self.headline = Headline()
+        self.reloader = Reloader(self)
+        self.watchdog = Watchdog(systemd, self.tree, self.processes)
+        self._had_terminal = linux.has_terminal()
         self._pids = Pids(plan.runtime_dir)
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
@@ -111,12 +120,14 @@ class Root:
     async def run(self) -> int:
         """Start everything, run until told to stop or given up, stop everything; return the exit code."""
         Office(self).register(self.endpoint)
+        self.endpoint.on("Reload", self.reloader.on_message)
+        self.endpoint.on("Headline", self._on_headline)
         await self.endpoint.start()
         self._watch_signals()
         self.launcher.start()
         self.systemd.status("starting")
         self.feed(Boot())
-        watchdog = self._loop.create_task(self._feed_watchdog())
+        watchdog = self._loop.create_task(self.watchdog.run())
         try:
             return await self._over
         finally:
@@ -172,49 +183,47 @@ class Root:
     def _show(self) -> None:
         if self.state == "stopping":
             return
-        away = [s for s in self.tree.standings() if s.state is not ChildState.READY and not _finished(s.state, s.run)]
-        if self.state == "starting" and not away:
+        if self.state == "starting" and not away(self.tree.standings()):
             self.state = "running"
             self._announce()
-        total = len(self.processes.specs)
-        names = ", ".join(f"{s.id} {s.state}" for s in away)
-        self.systemd.status(f"{total - len(away)} of {total} children ready" + (f"; {names}" if names else ""))
+        self.systemd.status(self.status())
+
+    def status(self) -> str:
+        """Return the line for `systemctl status`."""
+        standings = self.tree.standings()
+        said = self.headline.text(standings)
+        return status_line(standings, len(self.processes.specs), said, self.reloader.problem)
+
+    async def _on_headline(self, body: bytes) -> bytes:
+        self.headline.set(body)
+        self._show()
+        return b"null"
 
     def _announce(self) -> None:
         with contextlib.suppress(OSError):  # nobody reads stdout: no reason not to serve
             print(*banner_lines(self.plan, self.listeners), sep="\n", flush=True)  # noqa: T201 - for the person who ran it
-        self.systemd.ready("all children ready")
+        self.systemd.ready(self.status())
+        self.reloader.started()
 
     def _changed(self) -> None:
         self._pids.write(self.processes.living())
         self.processes.sweep()
 
-    async def _feed_watchdog(self) -> None:
-        timeout_s = self.systemd.watchdog_s
-        if timeout_s is None:
-            return
-        interval_s = timeout_s / 3
-        while True:
-            await asyncio.sleep(interval_s)
-            if self._healthy(interval_s):
-                self.systemd.alive()
-
-    def _healthy(self, interval_s: float) -> bool:
-        """Say whether every essential child that claims to serve has answered through bus, loop and actors lately.
-
-        One that is being restarted is root at work: how long that may last is give_up_s, not the watchdog's timeout.
-        """
-        since = self._loop.time() - max(interval_s, 2.0)
-        ready = [s.id for s in self.tree.standings() if s.state is ChildState.READY and s.id in self.tree.essential]
-        return all(self.processes.answered_since(child, since) for child in ready)
-
     # Begin and end
 
     def _watch_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        handlers = {signal.SIGTERM: self.halt, signal.SIGINT: self.halt, signal.SIGHUP: self._on_hangup}
+        for number, handler in handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-                self._loop.add_signal_handler(number, self.halt)
+                self._loop.add_signal_handler(number, handler)
         self._loop.add_signal_handler(signal.SIGCHLD, self.processes.sweep)
+
+    def _on_hangup(self) -> None:
+        """Reload, as everywhere under systemd; but stop when the terminal that root was run from is gone."""
+        if self.plan.reloads and not (self._had_terminal and not linux.has_terminal()):
+            self.reloader.on_signal()
+        else:
+            self.halt()
 
     async def _clean_up(self) -> None:
         self.processes.kill_all()
@@ -223,10 +232,6 @@ class Root:
         for listener in self.listeners.values():
             listener.close()
         self._pids.write({})
-
-
-def _finished(state: ChildState, run: int) -> bool:
-    return state is ChildState.STOPPED and run > 0
 
 
 def _sockets(listeners: dict[str, Listener]) -> dict[str, dict[str, Any]]:
@@ -252,13 +257,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(plan: Plan) -> int:
+    faulthandler.enable()  # systemd's watchdog ends a hung root with SIGABRT: the log then says where it hung
     systemd = Systemd()
     runtime.make_private(plan.runtime_dir)
     held = runtime.lock(plan.runtime_dir, plan.name)
     plan.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for leftover in Pids(plan.runtime_dir).kill_leftovers():
         _log.warning("killed %s, left over by an earlier root", leftover)
-    _clear_bus(plan.runtime_dir / BUS_DIRECTORY)
+    clear_bus(plan.runtime_dir / BUS_DIRECTORY)
     listeners = bind_all(plan.listen, plan.runtime_dir, systemd.adopt())
     linux.become_subreaper()
     linux.name_process(f"{plan.name}-root")
@@ -278,12 +284,6 @@ async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener]) ->
     finally:
         sink.flush()
         handler.setStream(before)
-
-
-def _clear_bus(directory: Path) -> None:
-    runtime.make_private(directory)
-    for path in directory.glob("*.sock"):
-        remove_stale(path)
 
 
 def _plan_text(argv: list[str] | None) -> str:

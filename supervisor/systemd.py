@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 
 import sdnotify  # type: ignore[import-untyped]
 
-__all__ = ["Systemd"]
+__all__ = ["Adopted", "Systemd"]
 
 _FIRST_FD = 3
 _PRIVATE = (
@@ -22,6 +24,14 @@ _PRIVATE = (
     "LISTEN_PID",
     "LISTEN_FDNAMES",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A listening socket that systemd bound. Its name is the socket unit's, or that unit's FileDescriptorName."""
+
+    name: str
+    socket: socket.socket
 
 
 class Systemd:
@@ -43,18 +53,24 @@ class Systemd:
             return None
         return int(usec) / 1e6
 
-    def adopt(self) -> dict[str, socket.socket]:
-        """Return the listening sockets that systemd handed over, by name. Call it once."""
+    @property
+    def present(self) -> bool:
+        """Whether somebody listens to what is said here."""
+        return self._notifier is not None
+
+    def adopt(self) -> list[Adopted]:
+        """Return the listening sockets that systemd handed over. Call it once."""
         count = self._taken["LISTEN_FDS"]
         if not count.isdigit() or self._taken["LISTEN_PID"] != self._pid:
-            return {}
-        names = self._taken["LISTEN_FDNAMES"].split(":")
-        fds = range(_FIRST_FD, _FIRST_FD + int(count))
-        found = {name: _adopt(fd) for name, fd in zip(names, fds, strict=False)}
-        return {name: listener for name, listener in found.items() if listener is not None}
+            return []
+        given = self._taken["LISTEN_FDNAMES"].split(":")
+        names = given + [""] * (int(count) - len(given))
+        found = [(name, _adopt(_FIRST_FD + index)) for index, name in enumerate(names[: int(count)])]
+        return [Adopted(name, listener) for name, listener in found if listener is not None]
 
     def ready(self, status: str) -> None:
         """Say that everything serves."""
+        self._status = status
         self._say(f"READY=1\nSTATUS={_ascii(status)}")
 
     def status(self, text: str) -> None:
@@ -66,6 +82,13 @@ class Systemd:
     def alive(self) -> None:
         """Feed the watchdog."""
         self._say("WATCHDOG=1")
+
+    def reloading(self) -> None:
+        """Say that a reload has begun; ``ready`` ends it, whatever came of it.
+
+        Type=notify-reload wants both fields in one datagram, and the time no older than its own SIGHUP.
+        """
+        self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str) -> None:
         """Say that the stop has begun."""
@@ -79,9 +102,13 @@ class Systemd:
 def _adopt(fd: int) -> socket.socket | None:
     try:
         os.set_inheritable(fd, False)
-        return socket.socket(fileno=fd)
+        found = socket.socket(fileno=fd)
     except OSError:
         return None  # a FIFO, say, or nothing at all: root binds its own
+    if found.type == socket.SOCK_STREAM and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return found
+    found.close()
+    return None
 
 
 def _notifier(address: str) -> sdnotify.SystemdNotifier | None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+from supervisor.bus.errors import Refused
 from supervisor.child import Child
 
 
@@ -98,3 +99,22 @@ async def orphaning(child: Child) -> None:
     """Leave a process behind in a session of its own."""
     subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True)
     await serve(child)
+
+
+async def reloads(child: Child) -> None:
+    """Answer SettingsReload with versions that count up, or refuse while state_dir/broken is there; say a headline."""
+    version = 0
+
+    async def answer(body: bytes) -> bytes:
+        nonlocal version
+        asked = json.loads(body)
+        if (child.state_dir / "broken").exists():
+            raise Refused("invalid", ["progress.mode = 5 must be caf\u00e9", "second"])
+        version += 1
+        return json.dumps({"version": version, "asked": asked}).encode()
+
+    child.endpoint.on("SettingsReload", answer)
+    await child.ready()
+    words = json.dumps({"child": child.name, "text": "12 trees, 1 stalling"}).encode()
+    await child.endpoint.ask("root", "Headline", words)
+    await child.stopping.wait()

@@ -217,7 +217,7 @@ def test_systemd_hears_ready_status_watchdog_and_stopping_and_children_do_not_sp
         manager.settimeout(15)
         environment = {"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "600000"}
         with RootUnderTest(directory, [child("a", "inspect")], environment=environment, essential=["a"]) as root:
-            assert "STATUS=0 of 1 children ready; a starting" in hear(manager, "READY=1\nSTATUS=all children ready")
+            assert "STATUS=0 of 1 children ready; a starting" in hear(manager, "READY=1\nSTATUS=1 child ready")
             hear(manager, "WATCHDOG=1")
             assert not {"NOTIFY_SOCKET", "WATCHDOG_USEC"} & set(root.ask("a", "Inspect")["environment"])
             root.end()

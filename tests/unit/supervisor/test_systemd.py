@@ -4,7 +4,11 @@ import os
 import socket
 import sys
 
-from supervisor.systemd import Systemd
+import pytest
+
+from supervisor.listeners import bind_all
+from supervisor.plan import Listen
+from supervisor.systemd import Adopted, Systemd
 from tests.unit.supervisor.harness import RootUnderTest, child, short_directory
 
 
@@ -22,7 +26,7 @@ def test_watchdog_of_another_process_or_none_is_no_watchdog() -> None:
 
 
 def test_sockets_for_another_process_are_not_adopted() -> None:
-    assert Systemd({"LISTEN_FDS": "1", "LISTEN_PID": "1"}).adopt() == {}
+    assert Systemd({"LISTEN_FDS": "1", "LISTEN_PID": "1"}).adopt() == []
 
 
 def test_socket_that_is_not_there_never_raises() -> None:
@@ -38,6 +42,51 @@ def test_status_is_one_ascii_line_and_not_repeated() -> None:
         systemd.status("caf\u00e9\nclosed")
         systemd.stopping("bye")
         assert [manager.recv(100), manager.recv(100)] == [b"STATUS=caf? closed", b"STOPPING=1\nSTATUS=bye"]
+
+
+def adopted(name: str, found: socket.socket) -> Adopted:
+    found.listen()
+    return Adopted(name, found)
+
+
+def test_sockets_of_one_unit_share_a_name_and_are_told_apart_by_address() -> None:
+    with short_directory() as directory:
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(str(directory / "control.sock"))
+        tcp = socket.create_server(("127.0.0.1", 0))
+        given = [adopted("treewarden.socket", unix), adopted("treewarden.socket", tcp)]
+        port = tcp.getsockname()[1]
+        listens = [Listen("http", port=port), Listen("control", kind="unix", path="control.sock")]
+        bound = bind_all(listens, directory, given)
+        assert (bound["http"].socket, bound["control"].socket) == (tcp, unix)
+        for listener in bound.values():
+            assert not listener.ours
+            listener.close()
+        assert (directory / "control.sock").exists()
+
+
+def test_port_of_the_socket_unit_beats_that_of_the_plan_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with short_directory() as directory:
+        tcp = socket.create_server(("127.0.0.1", 0))
+        bound = bind_all([Listen("http", port=1)], directory, [adopted("treewarden.socket", tcp)])
+        assert bound["http"].socket is tcp
+        assert (
+            f"socket http: systemd listens on ('127.0.0.1', {tcp.getsockname()[1]}), not ('127.0.0.1', 1)"
+            in caplog.text
+        )
+        bound["http"].close()
+
+
+def test_socket_that_nobody_listens_on_is_closed_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with short_directory() as directory:
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(str(directory / "other.sock"))
+        control = Listen("control", kind="unix", path="control.sock")
+        bound = bind_all([control], directory, [adopted("treewarden.socket", unix)])
+        assert bound["control"].ours
+        assert unix.fileno() == -1
+        assert "other.sock, which is no socket of the plan" in caplog.text
+        bound["control"].close()
 
 
 def test_socket_that_systemd_bound_is_handed_to_the_child() -> None:
