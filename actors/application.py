@@ -46,12 +46,13 @@ def plan(
     port: int,
     shards: int,
     settings: Mapping[str, Any],
-    layers: Mapping[str, Any],
+    reread: Sequence[str],
     banner: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the plan for root as JSON data (format: supervisor.root).
 
-    ``settings`` are the rendered ones; ``layers`` (file, environment) go to control, which renders changes over them.
+    ``settings`` are the rendered ones, with the layers (file, environment) over which control renders changes;
+    ``reread`` is the command that control runs on a reload (supervisor.settings.reread).
     """
     args = {"shards": shards}
 
@@ -61,7 +62,7 @@ def plan(
     forest = [child(f"forest-{number}", "actors.tree.shard:main", index=number) for number in range(shards)]
     children = [
         {**child("keeper", "actors.store.keeper:main"), "heartbeat_deadline_s": KEEPER_DEADLINE_S},
-        child("control", "actors.control:main", layers=dict(layers)),
+        child("control", "actors.control:main", reread=list(reread)),
         child("notifier", "actors.notifier.main:main"),
         {"id": "forest", "nested": {"id": "forest", "children": forest}},
         child("clients", "actors.clients.main:main"),
@@ -72,6 +73,7 @@ def plan(
         "state_dir": str(state_dir),
         "runtime_dir": str(runtime_dir),
         "supervisor": {"id": "root", "children": children},
+        "reloads": "control",
         "essential": list(ESSENTIAL),
         "listen": [
             {"name": "http", "kind": "tcp", "host": "127.0.0.1", "port": port, "for": ["edge"]},

@@ -8,6 +8,7 @@ are short and on the loop. A change of settings is durable in the database befor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -27,7 +28,7 @@ from actors.knobs import Knobs
 from actors.messages import Command, Frozen, Mode
 from actors.notifier.requests import Health as ChannelsHealth
 from actors.notifier.requests import NotifierHealth
-from actors.state_line import state_line
+from actors.state_line import headline, state_line
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
 from actors.tree.requests import Described, Operate, shard_of
@@ -39,6 +40,7 @@ from supervisor.child import Child
 from supervisor.control.operations import Author, Operations, body_as, peers
 from supervisor.control.peer import peer_of
 from supervisor.control.problem import Problem
+from supervisor.control.reload import Reload
 from supervisor.control.server import application, serve
 from supervisor.settings.apply import Applier
 from supervisor.settings.errors import InvalidSettings
@@ -51,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 15.0
 FIRST_LOOK_S = 10
+HEADLINE_EVERY_S = 5
 WARN_ONLY = "in this version every mode only warns: recovery is not built yet"
 
 
@@ -139,6 +142,18 @@ class Application:
             _log.info("%s", state_line(self._knobs.current.progress.mode, self._trees(), seen))
             await asyncio.sleep(self._knobs.current.run.line_every_s)
 
+    async def head(self) -> None:
+        """Give root the words for `systemctl status` whenever they differ."""
+        said = None
+        while True:
+            words = headline(self._trees())
+            if words != said:
+                body = json.dumps({"child": self._child.name, "text": words}).encode()
+                with contextlib.suppress(BusError):  # then at the next look
+                    await self._child.endpoint.ask("root", "Headline", body)
+                    said = words
+            await asyncio.sleep(HEADLINE_EVERY_S)
+
     async def mode(self, request: Request) -> JSONResponse:
         """Change the mode of the daemon (a settings change) or of one tree."""
         asked = await body_as(request, ModeRequest)
@@ -204,7 +219,7 @@ class Application:
 def _applier(child: Child) -> Applier:
     values, sources = child.settings.values, child.settings.sources
     runtime = {path: value_at(values, path) for path, source in sources.items() if source == "runtime"}
-    layers = Layers(**child.args.get("layers", {}), runtime=runtime)
+    layers = Layers(**child.settings.layers, runtime=runtime)
 
     async def those() -> Any:
         return await peers(child.endpoint)
@@ -219,7 +234,8 @@ async def main(child: Child) -> None:
     app = Application(child, knobs, reader)
     operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
     app.operations = operations
-    table = [*operations.routes(), *app.routes(), *_api(child, knobs, reader)]
+    reload = Reload(child.endpoint, operations, child.args["reread"])
+    table = [*operations.routes(), *reload.routes(), *app.routes(), *_api(child, knobs, reader)]
     serving = asyncio.create_task(
         serve(
             application(table),
@@ -232,11 +248,12 @@ async def main(child: Child) -> None:
         await operations.catch_up()
     except InvalidSettings as error:
         _log.error("the overrides in the database are not used: %s", error)
-    lines = asyncio.create_task(app.tell())
+    telling = [asyncio.create_task(app.tell()), asyncio.create_task(app.head())]
     try:
         await serving
     finally:
-        lines.cancel()
+        for task in telling:
+            task.cancel()
 
 
 def _api(child: Child, knobs: Holder[Knobs], reader: Reader) -> list[Route]:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["state_line"]
+__all__ = ["headline", "state_line"]
 
 
 def state_line(mode: str, trees: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
     """Say it. ``trees`` is that of the status, ``seen`` a dumped Sighted or {"error"}."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in trees["by_verdict"].items())
     return f"mode {mode}; trees {trees['total']} ({counts or trees.get('error', 'none')}); {_clients(seen)}"
+
+
+def headline(trees: Mapping[str, Any]) -> str:
+    """Say in a few words how the trees are: ``12 trees, 1 stalling``."""
+    if trees["total"] is None:
+        return "trees unknown"
+    flagged = [f"{count} {verdict}" for verdict, count in trees["by_verdict"].items() if count and verdict != "ok"]
+    return ", ".join([f"{trees['total']} tree{'' if trees['total'] == 1 else 's'}", *flagged])
 
 
 def _clients(seen: Mapping[str, Any]) -> str:

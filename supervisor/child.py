@@ -35,11 +35,12 @@ Probe = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class RenderedSettings:
-    """Settings as the renderer left them: a version, plain values, and where each value came from."""
+    """Settings as the renderer left them: a version, plain values, where each came from, and what the layers say."""
 
     version: int
     values: dict[str, Any]
     sources: dict[str, str]
+    layers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 async def _no_probe() -> None:
@@ -91,7 +92,8 @@ def run_child(
 ) -> int:
     """Run ``module:function`` as the main of child ``name`` in this process; return its exit code."""
     logs.configure(name)
-    rendered = RenderedSettings(settings.get("version", 0), settings.get("values", {}), settings.get("sources", {}))
+    values, sources, layers = (settings.get(key, {}) for key in ("values", "sources", "layers"))
+    rendered = RenderedSettings(settings.get("version", 0), values, sources, layers)
 
     async def life() -> None:
         endpoint = Endpoint(name, runtime_dir / BUS_DIRECTORY)

@@ -78,7 +78,8 @@ def check(
             emit_json({"file": str(path) if path else None, "problems": error.problems})
         raise Failure(Exit.INVALID, str(error)) from None
     if json_output:
-        emit_json({"file": str(path) if path else None, "problems": []})
+        said = layers.model_dump(exclude={"runtime"})
+        emit_json({"file": str(path) if path else None, "problems": [], "layers": said})
     else:
         typer.echo(
             f"{path or 'no file'}: ok, {len(layers.file)} knobs set, {len(layers.environment)} more in the environment"

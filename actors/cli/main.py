@@ -12,6 +12,7 @@ from actors.cli.doctor import doctor
 from actors.cli.failure import Exit, failing
 from actors.cli.install_plugin import install_plugin
 from actors.cli.mode import mode
+from actors.cli.reload import reload
 from actors.cli.replay import replay
 from actors.cli.resume import resume
 from actors.cli.run import run
@@ -51,7 +52,7 @@ def _options(
     pass
 
 
-COMMANDS = (run, status, trees, why, mode, resume, doctor, replay, install_plugin, demo)
+COMMANDS = (run, status, trees, why, mode, resume, doctor, reload, replay, install_plugin, demo)
 
 for command in COMMANDS:
     app.command()(failing(command))

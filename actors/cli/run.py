@@ -71,7 +71,7 @@ def prepare(
     version, overrides = _overrides(state / "treewarden.db")
     overrides = overrides if with_overrides else {}
     try:
-        rendered, layers = _rendered(file, env, version, overrides)
+        rendered = _rendered(file, env, version, overrides)
     except InvalidSettings as error:
         raise Failure(Exit.INVALID, _with_hint(error.problems)) from None
     knobs = rendered["values"]["run"]
@@ -81,14 +81,12 @@ def prepare(
         port=knobs["port"] if port is None else port,
         shards=shards_for(knobs["shards"]),
         settings=rendered,
-        layers=layers,
+        reread=_reread(config),
         banner=_banner(file),
     )
 
 
-def _rendered(
-    file: Path | None, env: Mapping[str, str], version: int, overrides: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _rendered(file: Path | None, env: Mapping[str, str], version: int, overrides: Mapping[str, Any]) -> dict[str, Any]:
     from actors.knobs import Knobs
     from supervisor.settings.layers import read_environment, read_file
     from supervisor.settings.render import Layers, render
@@ -98,7 +96,13 @@ def _rendered(
         "environment": read_environment(Knobs, env, ENVIRONMENT_PREFIX),
     }
     rendered = render(Knobs, Layers(**layers, runtime=dict(overrides)), version)
-    return rendered.model_dump(), layers
+    return {**rendered.model_dump(), "layers": layers}
+
+
+def _reread(config: Path | None) -> list[str]:
+    """Return the command that reads file and environment on a reload: the file is looked for anew."""
+    named = ["--config", str(config.expanduser().absolute())] if config is not None else []
+    return [sys.executable, "-m", "actors.cli", "config", "check", "--json", *named]
 
 
 def _overrides(database: Path) -> tuple[int, dict[str, Any]]:

@@ -21,7 +21,7 @@ from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import BusError, RemoteError
 from supervisor.control.peer import peer_of
 from supervisor.control.problem import Problem
-from supervisor.settings.apply import Applied, Applier, Peers
+from supervisor.settings.apply import Applied, Applier, Peers, Persist
 from supervisor.settings.errors import ApplyRefused, InvalidSettings, VersionConflict
 from supervisor.settings.render import Rendered
 
@@ -135,24 +135,35 @@ class Operations:
 
     async def change(self, overrides: dict[str, Any], author: Author, expected: int | None = None) -> Applied:
         """Change settings in all processes or in none. Raises a Problem."""
+        await self.catch_up()
+        return await _or_problem(self._applier.apply(overrides, self._persist(author), expected=expected))
 
+    async def reload(self, file: dict[str, Any], environment: dict[str, Any], author: Author) -> Applied:
+        """Use these layers in all processes or in none. Raises a Problem."""
+        await self.catch_up()
+        return await _or_problem(self._applier.reload(file, environment, self._persist(author)))
+
+    def _persist(self, author: Author) -> Persist:
         async def persist(rendered: Rendered, runtime: dict[str, Any]) -> None:
             await self._store.save(rendered, runtime, author)
 
-        await self.catch_up()
-        try:
-            return await self._applier.apply(overrides, persist, expected=expected)
-        except InvalidSettings as error:
-            raise Problem(400, "invalid", str(error), error.problems) from None
-        except VersionConflict as error:
-            raise Problem(412, "conflict", str(error)) from None
-        except ApplyRefused as error:
-            raise Problem(503, "refused", str(error)) from None
-        except RemoteError as error:
-            status = 412 if error.code == "conflict" else 503
-            raise Problem(status, error.code, f"nothing was changed: {error.detail or error.code}") from None
-        except BusError as error:
-            raise Problem(503, "unavailable", f"not changed: {error or type(error).__name__}") from None
+        return persist
+
+
+async def _or_problem(applying: Awaitable[Applied]) -> Applied:
+    try:
+        return await applying
+    except InvalidSettings as error:
+        raise Problem(400, "invalid", str(error), error.problems) from None
+    except VersionConflict as error:
+        raise Problem(412, "conflict", str(error)) from None
+    except ApplyRefused as error:
+        raise Problem(503, "refused", str(error)) from None
+    except RemoteError as error:
+        status = 412 if error.code == "conflict" else 503
+        raise Problem(status, error.code, f"nothing was changed: {error.detail or error.code}") from None
+    except BusError as error:
+        raise Problem(503, "unavailable", f"not changed: {error or type(error).__name__}") from None
 
 
 def _if_match(request: Request) -> int | None:

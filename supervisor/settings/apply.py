@@ -23,7 +23,7 @@ from supervisor.settings.errors import ApplyRefused, VersionConflict
 from supervisor.settings.messages import SettingsAnswer, SettingsCommit, SettingsPrepare, SettingsRendered
 from supervisor.settings.render import Change, Layers, Rendered, diff, render
 
-__all__ = ["Applied", "Applier", "Peers"]
+__all__ = ["Applied", "Applier", "Peers", "Persist"]
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Applier:
 
     def preview(self, change: Mapping[str, Any]) -> Applied:
         """Say what ``change`` (dotted name -> value, None drops an override) would do. Errors: InvalidSettings."""
-        return self._rendered(change)[1]
+        return self._rendered(self._changed(change))
 
     async def apply(self, change: Mapping[str, Any], persist: Persist, *, expected: int | None = None) -> Applied:
         """Apply ``change`` everywhere or nowhere. ``persist(rendered, overrides)`` must be durable when it returns.
@@ -100,21 +100,32 @@ class Applier:
         async with self._lock:
             if expected is not None and expected != self.current.version:
                 raise VersionConflict(expected, self.current.version)
-            layers, applied = self._rendered(change)
-            if layers == self._layers:
-                return applied
-            await self._prepare(applied.rendered)
-            await persist(applied.rendered, layers.runtime)
-            await self._spread(layers, applied.rendered)
-            return applied
+            return await self._move(self._changed(change), persist)
 
-    def _rendered(self, change: Mapping[str, Any]) -> tuple[Layers, Applied]:
+    async def reload(self, file: Mapping[str, Any], environment: Mapping[str, Any], persist: Persist) -> Applied:
+        """Use the file and the environment as they are now, everywhere or nowhere. Errors: those of ``apply``."""
+        async with self._lock:
+            update = {"file": dict(file), "environment": dict(environment)}
+            return await self._move(self._layers.model_copy(update=update), persist)
+
+    async def _move(self, layers: Layers, persist: Persist) -> Applied:
+        applied = self._rendered(layers)
+        if layers == self._layers:
+            return applied
+        await self._prepare(applied.rendered)
+        await persist(applied.rendered, layers.runtime)
+        await self._spread(layers, applied.rendered)
+        return applied
+
+    def _changed(self, change: Mapping[str, Any]) -> Layers:
         merged = {**self._layers.runtime, **change}
         runtime = {path: value for path, value in merged.items() if value is not None}
-        layers = self._layers.model_copy(update={"runtime": runtime})
+        return self._layers.model_copy(update={"runtime": runtime})
+
+    def _rendered(self, layers: Layers) -> Applied:
         version = self.current.version + (layers != self._layers)
         rendered = render(self._schema, layers, version)
-        return layers, Applied(rendered, diff(self._schema, self.current.values, rendered.values))
+        return Applied(rendered, diff(self._schema, self.current.values, rendered.values))
 
     async def _prepare(self, rendered: Rendered) -> None:
         message = SettingsPrepare(version=rendered.version, values=rendered.values)
@@ -150,7 +161,8 @@ class Applier:
         return None if len(told) == len(peers) else done | told | {ROOT}
 
     async def _tell_root(self, rendered: Rendered) -> None:
-        message = SettingsRendered(**rendered.model_dump())
+        layers = self._layers.model_dump(exclude={"runtime"})
+        message = SettingsRendered(**rendered.model_dump(), layers=layers)
         await self._endpoint.ask(ROOT, "SettingsRendered", message.model_dump_json().encode())
 
     async def _chase(self, rendered: Rendered, done: frozenset[str]) -> None:

@@ -36,8 +36,9 @@ class SettingsAnswer(_Message):
 
 
 class SettingsRendered(_Message):
-    """What a child that starts from now on gets."""
+    """What a child that starts from now on gets; ``layers`` are for the one that renders changes."""
 
     version: int
     values: dict[str, Any]
     sources: dict[str, Source]
+    layers: dict[str, dict[str, Any]] = {}

@@ -305,3 +305,23 @@ def test_replay_judges_with_the_settings_of_the_daemon_it_is_pointed_at(tmp_path
     assert json.loads(result.output)["worst"] == "stalling"
     default = CliRunner().invoke(app, ["replay", "--json", str(log)], env={"HOME": str(tmp_path)})
     assert json.loads(default.output)["worst"] == "ok"
+
+
+def test_reload_shows_what_changed_and_what_waits_for_a_restart(tmp_path):
+    changes = [
+        {"path": "progress.window", "before": 60, "after": 70, "hot": True},
+        {"path": "run.port", "before": 1, "after": 2, "hot": False},
+    ]
+    reloaded = ask("POST", "/v1/settings/reload", {"version": 4, "changes": changes})
+    result, asked = call(tmp_path, "reload", answers=reloaded)
+    assert result.exit_code == 0, result.output
+    assert asked[0][:3] == ("POST", "/v1/settings/reload", {"note": "reload"})
+    assert "version 4: reloaded" in result.output
+    assert "progress.window 60 70 now" in words(result.output)
+    assert "run.port 1 2 after a restart" in words(result.output)
+
+
+def test_reload_bad_file_exits_as_invalid_with_the_sentences(tmp_path):
+    refused = ask("POST", "/v1/settings/reload", Problem(400, "invalid", "t.yaml: one; two", ["t.yaml: one", "two"]))
+    result, _ = call(tmp_path, "reload", answers=refused)
+    assert (result.exit_code, "t.yaml: one; two" in result.output) == (5, True)

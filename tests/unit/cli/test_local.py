@@ -118,7 +118,8 @@ def test_plan_layers_settings_and_the_port_option_beats_them(tmp_path):
     assert plan["settings"]["values"]["progress"]["window"] == 80
     assert plan["settings"]["sources"]["progress.window"] == "environment"
     control = next(child for child in plan["supervisor"]["children"] if child["id"] == "control")
-    assert control["args"]["layers"] == {
+    assert control["args"]["reread"][-2:] == ["--config", str(file)]
+    assert plan["settings"]["layers"] == {
         "file": {"run.port": 5, "run.shards": 3, "progress.window": 70},
         "environment": {"progress.window": 80},
     }

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import sys
 
 import httpx
 
@@ -12,14 +14,16 @@ from actors.knobs import Knobs
 from actors.store.requests import Commit, Committed
 from actors.tree.requests import Described, Operate, shard_of
 from supervisor.bus.endpoint import Endpoint
-from supervisor.bus.errors import Refused
+from supervisor.bus.errors import Refused, RemoteError
 from supervisor.bus.refs import handle
-from supervisor.child import Child
+from supervisor.child import Child, RenderedSettings
 from supervisor.settings.render import Layers, render
 from tests.unit.control.sockets import listener
 from tests.unit.settings import processes
 
 SHARDS = 2
+FILE = {"progress.window": 70}
+REREAD = "import sys; print(open(sys.argv[1]).read())"
 
 
 class World:
@@ -47,14 +51,15 @@ class World:
         return endpoint
 
     async def control(self, directory, bus):
+        rendered = render(Knobs, Layers(file=FILE))
         return Child(
             name="control",
             endpoint=await self.begin(bus, "control"),
             runtime_dir=directory,
             state_dir=directory,
-            args={"shards": SHARDS, "layers": {"file": {"progress.window": 70}, "environment": {}}},
+            args={"shards": SHARDS, "reread": [sys.executable, "-c", REREAD, str(directory / "layers.json")]},
             sockets={"control": listener(directory / "control.sock")},
-            settings=render(Knobs, Layers(file={"progress.window": 70})),
+            settings=RenderedSettings(**rendered.model_dump(), layers={"file": FILE}),
         )
 
     async def ready(self, _body):
@@ -212,5 +217,56 @@ def test_api_of_the_edge_is_served_too(tmp_path):
     async def case(_world, client):
         assert (await client.get("/v1/trees")).json() == {"trees": [], "next": None}
         assert (await client.get("/v1/trees/nope")).status_code == 404
+
+    play(tmp_path, case)
+
+
+def reloading(world, directory, said):
+    """Let root pass a reload on to control, as the real one does; ``said`` is what the reading process prints."""
+
+    async def passed_on(body):
+        try:
+            return await world.root.endpoint.ask("control", "SettingsReload", body)
+        except RemoteError as error:
+            raise Refused(error.code, error.detail) from None
+
+    world.root.endpoint.on("Reload", passed_on)
+    (directory / "layers.json").write_text(json.dumps(said))
+
+
+def test_reload_is_a_settings_change_and_its_audit_in_one_durable_commit(tmp_path):
+    async def case(world, client):
+        said = {"problems": [], "layers": {"file": {"progress.window": 99, "run.port": 1}, "environment": {}}}
+        reloading(world, tmp_path, said)
+        answer = (await client.post("/v1/settings/reload", json={})).json()
+        changes = {change["path"]: change["hot"] for change in answer["changes"]}
+        assert (answer["version"], changes) == (1, {"progress.window": True, "run.port": False})
+        (commit,) = world.commits
+        assert commit.durable
+        assert [write.row.get("note") for write in commit.writes] == ["reload", None]
+        assert (await client.get("/v1/settings")).json()["values"]["progress"]["window"] == 99
+
+    play(tmp_path, case)
+
+
+def test_reload_bad_file_changes_nothing_and_names_every_problem(tmp_path):
+    async def case(world, client):
+        reloading(world, tmp_path, {"problems": ["one", "two"]})
+        answer = await client.post("/v1/settings/reload", json={})
+        assert answer.status_code == 400
+        assert answer.json()["error"]["problems"] == ["one", "two"]
+        assert world.commits == []
+        assert (await client.get("/v1/settings")).json()["values"]["progress"]["window"] == 70
+
+    play(tmp_path, case)
+
+
+def test_reload_with_root_not_answering_is_unavailable(tmp_path):
+    async def case(world, client):
+        async def hang_up(_body):
+            await world.root.endpoint.stop()
+
+        world.root.endpoint.on("Reload", hang_up)
+        assert (await client.post("/v1/settings/reload", json={})).status_code == 503
 
     play(tmp_path, case)

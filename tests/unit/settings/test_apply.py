@@ -220,3 +220,43 @@ def test_holder_bad_settings_at_the_start_are_an_error(tmp_path):
     process.settings.values["progress"]["mode"] = "no"
     with pytest.raises(InvalidSettings):
         Holder(process, Knobs)
+
+
+def test_reload_changed_file_reaches_every_process_and_root_keeps_the_layers(tmp_path):
+    async def case(world):
+        await world.applier.apply({"progress.window": 90}, world.persist)
+        applied = await world.applier.reload(
+            {"progress.window": 70, "progress.mode": "auto_compact"}, {}, world.persist
+        )
+        assert [(change.path, change.after) for change in applied.changes] == [("progress.mode", "auto_compact")]
+        assert world.modes() == ["auto_compact", "auto_compact"]
+        assert world.persisted[-1] == (2, {"progress.window": 90})
+        assert world.root.rendered[-1]["layers"]["file"]["progress.window"] == 70
+        # what the file says under an override comes back with the override's end
+        await world.applier.apply({"progress.window": None}, world.persist)
+        assert world.holders["a"].current.progress.window == 70
+
+    play(tmp_path, case)
+
+
+def test_reload_of_the_same_layers_is_no_new_version(tmp_path):
+    async def case(world):
+        applied = await world.applier.reload({}, {}, world.persist)
+        assert (applied.rendered.version, applied.changes, world.persisted) == (0, [], [])
+
+    play(tmp_path, case)
+
+
+def test_reload_bad_value_or_one_refusal_changes_nothing(tmp_path):
+    async def case(world):
+        async def refuse(_body):
+            raise Refused("invalid", ["b cannot do that"])
+
+        with pytest.raises(InvalidSettings, match="from the file"):
+            await world.applier.reload({"progress.window": "many"}, {}, world.persist)
+        world.endpoints[1].on("SettingsPrepare", refuse)
+        with pytest.raises(ApplyRefused):
+            await world.applier.reload({"progress.mode": "auto_compact"}, {}, world.persist)
+        assert (world.modes(), world.persisted, world.root.rendered) == (["warn", "warn"], [], [])
+
+    play(tmp_path, case)
