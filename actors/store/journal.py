@@ -107,6 +107,12 @@ WRITES: Mapping[str, Statement] = {
         "version overrides by_uid note at",
     ),
     "audit.add": _insert("audit", "at uid action detail", makes_id=True),
+    # root tells its reports again to a control that was restarted
+    "crash.add": _insert(
+        "crash_reports",
+        "life n at supervisor context reason offender pid? log",
+        on_conflict="ON CONFLICT (life, n) DO NOTHING",
+    ),
     "sensor.seen": _upsert("sensors", "source", "source version seen_at"),
     # A late parent: tree ``other`` becomes part of ``into``; its numbers continue after those of ``into``.
     "tree.merged": _update(

@@ -24,6 +24,7 @@ from actors.store.records import (
     AlertRecord,
     AuditRecord,
     ConversationRecord,
+    CrashRecord,
     DeliveryRecord,
     EventRecord,
     OutboxRecord,
@@ -198,6 +199,16 @@ class Reader:
 
     def audit(self, limit: int = 100) -> list[AuditRecord]:
         return self._many(AuditRecord, "audit", "ORDER BY id DESC LIMIT ?", (limit,))
+
+    def crashes(self, *, offender: str | None = None, limit: int = 20) -> list[CrashRecord]:
+        """Return the newest crash reports of all processes or of one, newest first."""
+        where, bindings = ("", ()) if offender is None else ("WHERE offender = ?", (offender,))
+        return self._many(CrashRecord, "crash_reports", f"{where} ORDER BY id DESC LIMIT ?", (*bindings, limit))
+
+    def death_tally(self) -> dict[str, int]:
+        """Return how often each process ended of itself, as far back as reports are kept."""
+        sql = "SELECT offender, count(*) FROM crash_reports WHERE context <> 'slow_retry' GROUP BY offender"
+        return {str(offender): int(count) for offender, count in self._query(sql)}
 
     def sensors(self) -> list[SensorRecord]:
         return self._many(SensorRecord, "sensors", "ORDER BY source")

@@ -9,6 +9,7 @@ __all__ = [
     "AlertRecord",
     "AuditRecord",
     "ConversationRecord",
+    "CrashRecord",
     "DeliveryRecord",
     "EventRecord",
     "OutboxRecord",
@@ -156,6 +157,19 @@ class SettingsRecord(NamedTuple):
     by_uid: int
     note: str
     at: float
+
+
+class CrashRecord(NamedTuple):
+    id: int
+    life: float
+    n: int
+    at: float
+    supervisor: str
+    context: str
+    reason: str
+    offender: str
+    pid: int | None
+    log: str
 
 
 class AuditRecord(NamedTuple):

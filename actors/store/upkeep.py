@@ -174,4 +174,5 @@ _AGED = (
     " (SELECT 1 FROM deliveries WHERE alert_log_id = alert_log.id) ORDER BY at LIMIT ?)",
     "DELETE FROM alerts WHERE key IN (SELECT key FROM alerts WHERE state = 'resolve' AND changed_at < ? LIMIT ?)",
     "DELETE FROM quarantine WHERE id IN (SELECT id FROM quarantine WHERE at < ? ORDER BY id LIMIT ?)",
+    "DELETE FROM crash_reports WHERE id IN (SELECT id FROM crash_reports WHERE at < ? ORDER BY at LIMIT ?)",
 )

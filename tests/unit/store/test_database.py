@@ -89,7 +89,7 @@ def test_open_newer_database_is_refused_with_a_sentence_and_untouched(path: Path
     db.pragma("user_version", 99)
     db.close()
     before = path.read_bytes()
-    with pytest.raises(TooNew, match=r"schema version 99, this treewarden knows versions up to 1: install"):
+    with pytest.raises(TooNew, match=r"schema version 99, this treewarden knows versions up to \d+: install"):
         open_for_writing(path)
     assert path.read_bytes() == before
 

@@ -164,3 +164,16 @@ def test_reader_cannot_write(db: apsw.Connection, reader: Reader) -> None:
     assert reader._connection is not None
     with pytest.raises(apsw.ReadOnlyError):
         reader._connection.execute("DELETE FROM trees")
+
+
+def test_crash_reports_newest_first_and_the_same_twice_is_once(tmp_path: Path) -> None:
+    db = open_for_writing(tmp_path / FILE_NAME)
+    row = dict(EVERY_OP)["crash.add"]
+    told = [row, row | {"n": 2, "context": "slow_retry"}, row | {"n": 3, "offender": "keeper"}, row]
+    for one in told:
+        (outcome,) = run_group(db, [commit(Write(op="crash.add", row=one))])
+        assert not isinstance(outcome, Refusal)
+    reader = Reader(tmp_path / FILE_NAME)
+    assert [(crash.n, crash.offender) for crash in reader.crashes()] == [(3, "keeper"), (2, "edge"), (1, "edge")]
+    assert [crash.n for crash in reader.crashes(offender="edge", limit=1)] == [2]
+    assert reader.death_tally() == {"edge": 1, "keeper": 1}
