@@ -1,25 +1,32 @@
 """What goes into the supervision core and what comes out of it.
 
 ``run`` numbers the incarnations of all children of a tree (rising, never reused), so that an event about a child that
-has been replaced meanwhile can be told apart and is ignored. A runner owes every ``Start`` exactly one end: after it
-either ``StartFailed``, or ``Ready`` and later ``Exited``; and it sends them only when nothing of that run is left.
+has been replaced meanwhile can be told apart and is ignored. A runner owes every ``Start`` exactly one end, when
+nothing of that run is left: either ``StartFailed``, or ``Ignored``, or ``Ready`` and later ``Exited``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from supervisor.spec import Shutdown
+from supervisor.requests import Answer, Request
+from supervisor.spec import ChildSpec, Shutdown
 
 __all__ = [
     "Boot",
+    "Call",
     "Command",
     "Down",
+    "Ending",
     "Event",
     "Exited",
+    "Forget",
     "GiveUp",
     "Halt",
+    "Ignored",
     "Ready",
+    "Reply",
     "Report",
     "SetTimer",
     "Start",
@@ -34,6 +41,22 @@ TimerKey = tuple[str, str, int]
 """Purpose, child id, run."""
 
 
+class Ending(StrEnum):
+    """How a child ended, as far as OTP tells exit reasons apart."""
+
+    NORMAL = "normal"
+    SHUTDOWN = "shutdown"
+    SHUTDOWN_WITH = "shutdown_with"
+    """`{shutdown, Term}`: on purpose, with something to say."""
+    KILLED = "killed"
+    ABNORMAL = "abnormal"
+
+    @property
+    def clean(self) -> bool:
+        """True where a transient child stays down."""
+        return self in (Ending.NORMAL, Ending.SHUTDOWN, Ending.SHUTDOWN_WITH)
+
+
 @dataclass(frozen=True, slots=True)
 class Boot:
     """Start the children in order, each after its elder is ready."""
@@ -41,7 +64,7 @@ class Boot:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop the children in reverse order, each after the younger one is gone."""
+    """Stop the children in reverse order, each after the younger one is gone; ``kill``: all at once and by force."""
 
     kill: bool = False
 
@@ -49,6 +72,14 @@ class Halt:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The child serves."""
+
+    id: str
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The child had nothing to do and is not running; OTP's start function that returns `ignore`."""
 
     id: str
     run: int
@@ -70,7 +101,16 @@ class Exited:
     id: str
     run: int
     reason: str
-    normal: bool = False
+    ending: Ending = Ending.ABNORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Somebody asks a supervisor for something; the answer is a ``Reply`` with this ``ref``."""
+
+    ref: int
+    supervisor: str
+    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +126,7 @@ class Start:
 
     id: str
     run: int
+    spec: ChildSpec | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +158,21 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a ``Call``."""
+
+    ref: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The child and its spec are gone for good; a runner may drop what it remembers of this id."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Up:
     """The ordered start is through."""
 
@@ -126,6 +182,7 @@ class Down:
     """Everything has been stopped; nothing is left of this supervisor."""
 
     reason: str
+    ending: Ending = field(default=Ending.SHUTDOWN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +192,5 @@ class GiveUp:
     reason: str
 
 
-Event = Boot | Halt | Ready | StartFailed | Exited | Timer
-Command = Start | Stop | SetTimer | Report | Up | Down | GiveUp
+Event = Boot | Halt | Ready | StartFailed | Ignored | Exited | Timer | Call
+Command = Start | Stop | SetTimer | Report | Reply | Forget | Up | Down | GiveUp

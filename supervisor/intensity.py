@@ -24,3 +24,9 @@ class Window:
         while now - self._restarts[0] > self._period_s:
             self._restarts.popleft()
         return len(self._restarts) > self._intensity
+
+    def resized(self, intensity: int, period_s: float) -> Window:
+        """Return a window of other bounds that remembers the same restarts."""
+        fresh = Window(intensity, period_s)
+        fresh._restarts.extend(self._restarts)
+        return fresh

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import Refused
-from supervisor.strategy import ChildState, Standing
+from supervisor.children import ChildState, Standing
 
 if TYPE_CHECKING:
     from supervisor.root import Root

@@ -12,7 +12,17 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from supervisor.spec import Backoff, ChildSpec, ChildType, OnExcess, Restart, SpecError, Strategy, SupervisorSpec
+from supervisor.spec import (
+    AutoShutdown,
+    Backoff,
+    ChildSpec,
+    ChildType,
+    OnExcess,
+    Restart,
+    SpecError,
+    Strategy,
+    SupervisorSpec,
+)
 from supervisor.tree import GIVE_UP_S
 
 __all__ = ["Listen", "Plan", "parse", "read"]
@@ -88,6 +98,9 @@ def _supervisor(data: Any, default_id: str) -> SupervisorSpec:
         intensity=row.get("intensity", 10),
         period_s=row.get("period_s", 60),
         children=tuple(_child(child) for child in row["children"]),
+        auto_shutdown=_choice(f"{name}: auto_shutdown", row.get("auto_shutdown", "never"), AutoShutdown),
+        max_children=row.get("max_children"),
+        eager=row.get("eager", True),
         on_excess=_choice(f"{name}: on_excess", row.get("on_excess", "slow_retry"), OnExcess),
         backoff=_backoff(name, row.get("backoff", {})),
     )
@@ -110,8 +123,6 @@ def _child(data: Any) -> ChildSpec:
     }
     if nested is not None:
         row.setdefault("shutdown", "infinity")
-        if nested.id != name:
-            raise SpecError(f"{name}: nested.id is {nested.id!r}; allowed: {name!r}, the child's id")
     return ChildSpec(**row)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import AskTimeout, BusError
-from supervisor.events import Event, Exited, Ready, StartFailed
+from supervisor.events import Ending, Event, Exited, Ready, StartFailed
 from supervisor.launcher import LaunchError
 from supervisor.logtail import LogPipe
 from supervisor.spec import ChildSpec, Shutdown
@@ -59,6 +59,7 @@ class Process:
         self._pidfd = -1
         self._early_ready: int | None = None
         self._why: str | None = None
+        self._asked = False
         self._known = asyncio.Event()
         self._dead = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -72,13 +73,13 @@ class Process:
         await asyncio.wait({self._turn})
         if self._turn.cancelled():
             self.pipe.handed_over()
-            self._over("stopped", normal=False)
+            self._over("stopped", Ending.SHUTDOWN)
             return
         try:
             self._turn.result()
             pid = await launch()
         except LaunchError as error:
-            self._over(str(error), normal=False)
+            self._over(str(error), Ending.ABNORMAL)
             return
         finally:
             self.pipe.handed_over()
@@ -137,6 +138,7 @@ class Process:
         self._turn.cancel()  # not launched yet: then it never will be; later this does nothing
         await self._known.wait()
         self._why = self._why or "stopped"
+        self._asked = True
         if shutdown in ("brutal_kill", 0):
             self.signal(signal.SIGKILL)
             return
@@ -185,9 +187,17 @@ class Process:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         code = os.waitstatus_to_exitcode(status)
-        self._over(self._why or _describe(code), normal=code == 0)
+        self._over(self._why or _describe(code), self._ending(code))
 
-    def _over(self, reason: str, *, normal: bool) -> None:
+    def _ending(self, code: int) -> Ending:
+        if code == -signal.SIGKILL:
+            return Ending.KILLED
+        asked = self._asked and code in (0, -signal.SIGTERM)
+        if asked:
+            return Ending.SHUTDOWN
+        return Ending.NORMAL if code == 0 else Ending.ABNORMAL
+
+    def _over(self, reason: str, ending: Ending) -> None:
         self._dead.set()
         self.end = reason
         self.pipe.close()
@@ -199,7 +209,7 @@ class Process:
                 task.cancel()
         name, run = self.spec.id, self.run
         early = StartFailed(name, run, f"{reason}, before it was ready")
-        self._around.emit(Exited(name, run, reason, normal) if self.was_ready else early)
+        self._around.emit(Exited(name, run, reason, ending) if self.was_ready else early)
         self._around.changed()
 
     def _spawn(self, work: Awaitable[None]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Event, Start, Stop
+from supervisor.events import Event, Forget, Start, Stop
 from supervisor.launcher import Launcher
 from supervisor.logtail import LogPipe, LogSink
 from supervisor.process import Process, Surroundings
@@ -82,7 +82,7 @@ class Processes:
 
     def start(self, command: Start) -> None:
         """Start a run in the background."""
-        spec = self.specs[command.id]
+        spec = command.spec or self.specs[command.id]
         pipe = LogPipe(self._sink)
         previous = self._runs.get(spec.id)
         if previous is not None and previous.end is None:
@@ -96,6 +96,11 @@ class Processes:
             self._exits[spec.id] = previous.end
         self._starts[spec.id] += 1
         self._runs[spec.id] = Process(spec, command.run, pipe, launch, self._around)
+
+    def forget(self, command: Forget) -> None:
+        """Drop what is remembered of a child that has left the tree for good."""
+        for memory in (self._runs, self._exits, self._starts):
+            memory.pop(command.id, None)
 
     def stop(self, command: Stop) -> None:
         """Stop a run in the background."""

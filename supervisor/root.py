@@ -19,7 +19,10 @@ The plan, JSON, strict (an unknown key is an error); ? marks what may be left ou
      "essential"?: ["keeper", "forest"],   a supervisor stands for all its processes
      "give_up_s"?: 300}                how long an essential child may be away before root exits
     SUPERVISOR = {"children": [CHILD, ...], "id"?: "root", "strategy"?: "one_for_one", "intensity"?: 10,
-                  "period_s"?: 60, "on_excess"?: "slow_retry"|"escalate", "backoff"?: null or BACKOFF}
+                  "period_s"?: 60, "auto_shutdown"?: "never"|"any_significant"|"all_significant",
+                  "max_children"?: null, "eager"?: true, "on_excess"?: "slow_retry"|"escalate",
+                  "backoff"?: null or BACKOFF}   strategies: one_for_one, one_for_all, rest_for_one, dynamic; plain OTP:
+                  eager false, on_excess escalate, backoff null
     BACKOFF = {"base_s"?: .1, "cap_s"?: 2, "slow_s"?: 5, "slow_cap_s"?: 60, "settled_s"?: 3, "jitter"?: .25}
     CHILD = {"id": "keeper", "start": "module:function", "args"?: {}, "restart"?: "permanent"|"transient"|"temporary",
              "shutdown"?: 5000|"brutal_kill"|"infinity", "ready_timeout_s"?: 30, "heartbeat_deadline_s"?: 20,
@@ -51,7 +54,7 @@ from typing import Any
 from supervisor import linux, logs, runtime
 from supervisor.banner import banner_lines
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Boot, Down, Event, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.events import Boot, Down, Event, Forget, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
 from supervisor.headline import Headline, away, status_line
 from supervisor.launcher import Launcher
 from supervisor.listeners import Listener, bind_all, clear_bus
@@ -112,6 +115,7 @@ class Root:
             Stop: self.processes.stop,
             SetTimer: lambda c: self._loop.call_later(c.after_s, self.feed, Timer(c.key)),
             Report: self._on_report,
+            Forget: self.processes.forget,
             Up: lambda _c: None,
             Down: self._on_down,
             GiveUp: self._on_give_up,

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from supervisor.children import ChildState
 from supervisor.events import (
     Boot,
     Command,
     Down,
+    Ending,
     Exited,
+    Forget,
     Halt,
     Ready,
     Report,
@@ -22,17 +25,20 @@ from supervisor.events import (
     Timer,
     Up,
 )
+from supervisor.machine import Phase
 from supervisor.spec import Backoff, ChildSpec, OnExcess, Restart, SupervisorSpec
-from supervisor.strategy import ChildState, Phase, Supervisor
+from supervisor.strategy import Supervisor
 
 
-def machine(*ids: str, restart: Restart = Restart.PERMANENT, **flags: Any) -> Supervisor:
-    children = tuple(ChildSpec(name, "m:f", restart=restart) for name in ids)
+def machine(*ids: str, restart: Restart = Restart.PERMANENT, shutdown: int = 5000, **flags: Any) -> Supervisor:
+    children = tuple(ChildSpec(name, "m:f", restart=restart, shutdown=shutdown) for name in ids)
     return Supervisor(SupervisorSpec(children=children, **flags), runs=itertools.count(1), jitter=lambda: 0.0)
 
 
 def patient(*ids: str, intensity: int = 2, period_s: float = 60) -> Supervisor:
-    return machine(*ids, on_excess=OnExcess.SLOW_RETRY, backoff=Backoff(), intensity=intensity, period_s=period_s)
+    return machine(
+        *ids, eager=True, on_excess=OnExcess.SLOW_RETRY, backoff=Backoff(), intensity=intensity, period_s=period_s
+    )
 
 
 def up(*ids: str, **flags: Any) -> Supervisor:
@@ -48,7 +54,7 @@ def boot(made: Supervisor) -> None:
 
 
 def orders(commands: list[Command]) -> list[Command]:
-    return [command for command in commands if not isinstance(command, Report)]
+    return [command for command in commands if not isinstance(command, Report | Forget)]
 
 
 def test_boot_starts_each_child_after_its_elder_is_ready() -> None:
@@ -65,35 +71,47 @@ def test_boot_without_children_is_up_at_once() -> None:
 def test_halt_stops_each_child_after_the_younger_is_gone() -> None:
     made = up("a", "b")
     assert made.handle(Halt(), 0) == [Stop("b", 2, 5000)]
-    assert made.handle(Exited("b", 2, "stopped", True), 0) == [Stop("a", 1, 5000)]
-    assert made.handle(Exited("a", 1, "stopped", True), 0) == [Down("shutdown")]
+    assert made.handle(Exited("b", 2, "stopped", Ending.SHUTDOWN), 0) == [Stop("a", 1, 5000)]
+    assert made.handle(Exited("a", 1, "stopped", Ending.SHUTDOWN), 0) == [Down("shutdown")]
 
 
 def test_halt_during_the_ordered_start_stops_what_was_started_and_starts_no_more() -> None:
-    made = machine("a", "b", "c")
+    made = machine("a", "b", "c", eager=True, shutdown=100)
     made.handle(Boot(), 0)
     made.handle(Ready("a", 1), 0)
-    assert made.handle(Halt(), 0) == [Stop("b", 2, 5000)]
+    assert made.handle(Halt(), 0) == [Stop("b", 2, 100)]
     assert made.handle(Ready("b", 2), 0) == []
-    assert made.handle(Exited("b", 2, "stopped"), 0) == [Stop("a", 1, 5000)]
+    assert made.handle(Exited("b", 2, "stopped", Ending.SHUTDOWN), 0) == [Stop("a", 1, 100)]
+
+
+def test_plain_halt_during_the_ordered_start_waits_for_it() -> None:
+    made = machine("a", "b")
+    made.handle(Boot(), 0)
+    assert made.handle(Halt(), 0) == []
+    assert made.handle(Ready("a", 1), 0) == [Start("b", 2)]
+    assert made.handle(Ready("b", 2), 0) == [Up(), Stop("b", 2, 5000)]
 
 
 def test_halt_before_boot_is_down_at_once() -> None:
     assert machine("a").handle(Halt(), 0) == [Down("shutdown")]
 
 
-def test_halt_with_kill_hastens_a_stop_under_way() -> None:
+def test_halt_with_kill_hastens_a_stop_under_way_and_kills_all_at_once() -> None:
     made = up("a", "b")
     made.handle(Halt(), 0)
-    assert made.handle(Halt(kill=True), 0) == [Stop("b", 2, "brutal_kill")]
-    assert made.handle(Exited("b", 2, "killed"), 0) == [Stop("a", 1, "brutal_kill")]
+    assert made.handle(Halt(kill=True), 0) == [Stop("b", 2, "brutal_kill"), Stop("a", 1, "brutal_kill")]
+    assert made.handle(Exited("b", 2, "killed"), 0) == []
+    assert made.handle(Exited("a", 1, "killed"), 0) == [Down("killed")]
 
 
 def test_child_that_dies_while_another_stops_gets_no_command() -> None:
     made = up("a", "b")
     made.handle(Halt(), 0)
     assert made.handle(Exited("a", 1, "killed"), 0) == []
-    assert made.handle(Exited("b", 2, "stopped"), 0) == [Down("shutdown")]
+    assert made.handle(Exited("b", 2, "stopped", Ending.SHUTDOWN), 0) == [
+        Report("root", "shutdown_error", "killed", "a", 1),
+        Down("shutdown"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +128,7 @@ def test_exit_restarts_that_child_alone_by_its_restart_type(
     restart: Restart, normal: bool, expected: list[Command]
 ) -> None:
     made = up("a", "b", "c", restart=restart)
-    assert orders(made.handle(Exited("b", 2, "exit", normal), 1)) == expected
+    assert orders(made.handle(Exited("b", 2, "exit", Ending.NORMAL if normal else Ending.ABNORMAL), 1)) == expected
 
 
 def test_exit_is_reported_with_supervisor_context_reason_and_offender() -> None:
@@ -139,7 +157,7 @@ def test_restart_over_the_intensity_stops_all_and_goes_down() -> None:
         Report("root", "shutdown", "reached_max_restart_intensity", "b", 2),
         Stop("a", 3, 5000),
     ]
-    assert made.handle(Exited("a", 3, "stopped"), 2) == [Down("reached_max_restart_intensity")]
+    assert made.handle(Exited("a", 3, "stopped", Ending.SHUTDOWN), 2) == [Down("reached_max_restart_intensity")]
 
 
 def test_failed_restart_counts_as_another_restart() -> None:
@@ -154,11 +172,11 @@ def test_first_start_that_fails_rolls_back_the_elders() -> None:
     made.handle(Boot(), 0)
     made.handle(Ready("a", 1), 0)
     assert orders(made.handle(StartFailed("b", 2, "exit 1"), 0)) == [Stop("a", 1, 5000)]
-    assert made.handle(Exited("a", 1, "stopped"), 0) == [Down("failed to start child b: exit 1")]
+    assert made.handle(Exited("a", 1, "stopped", Ending.SHUTDOWN), 0) == [Down("failed to start child b: exit 1")]
 
 
 def test_elder_that_dies_during_the_ordered_start_is_restarted_beside_it() -> None:
-    made = machine("a", "b")
+    made = machine("a", "b", eager=True, shutdown=100)
     made.handle(Boot(), 0)
     made.handle(Ready("a", 1), 0)
     assert orders(made.handle(Exited("a", 1, "exit 1"), 0)) == [Start("a", 3)]

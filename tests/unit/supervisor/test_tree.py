@@ -6,9 +6,24 @@ from typing import Any
 
 import pytest
 
-from supervisor.events import Boot, Command, Down, Exited, GiveUp, Halt, Ready, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.children import ChildState
+from supervisor.events import (
+    Boot,
+    Command,
+    Down,
+    Ending,
+    Exited,
+    GiveUp,
+    Halt,
+    Ready,
+    Report,
+    SetTimer,
+    Start,
+    Stop,
+    Timer,
+    Up,
+)
 from supervisor.spec import ChildSpec, ChildType, OnExcess, Restart, SpecError, SupervisorSpec
-from supervisor.strategy import ChildState
 from supervisor.tree import Tree
 
 
@@ -26,6 +41,10 @@ def tree(*, essential: tuple[str, ...] = (), on_excess: OnExcess = OnExcess.ESCA
 
 def orders(commands: list[Command]) -> list[Command]:
     return [command for command in commands if not isinstance(command, Report | SetTimer)]
+
+
+def stopped_as_asked(command: Stop) -> Exited:
+    return Exited(command.id, command.run, "stopped", Ending.SHUTDOWN)
 
 
 def boot(made: Tree) -> dict[str, int]:
@@ -57,7 +76,11 @@ def test_halt_stops_nested_children_in_place_reversed() -> None:
     while todo:
         command = todo.pop(0)
         stopped.append(getattr(command, "id", "down"))
-        todo += made.handle(Exited(command.id, command.run, "stopped"), 1) if isinstance(command, Stop) else []
+        todo += (
+            made.handle(Exited(command.id, command.run, "stopped", Ending.SHUTDOWN), 1)
+            if isinstance(command, Stop)
+            else []
+        )
     assert stopped == ["edge", "forest-1", "forest-0", "keeper", "down"]
 
 
@@ -75,7 +98,7 @@ def test_nested_supervisor_that_goes_down_is_restarted_whole_and_counts_in_its_p
     runs = boot(made)
     out = orders(made.handle(Exited("forest-0", runs["forest-0"], "killed"), 1))
     assert out == [Stop("forest-1", runs["forest-1"], 5000)]
-    out = orders(made.handle(Exited("forest-1", runs["forest-1"], "stopped"), 1))
+    out = orders(made.handle(Exited("forest-1", runs["forest-1"], "stopped", Ending.SHUTDOWN), 1))
     assert [type(c) for c in out] == [Start]
     assert [getattr(c, "id", None) for c in out] == ["forest-0"]
 
@@ -95,14 +118,16 @@ def test_nested_escalations_over_the_parents_intensity_take_the_whole_tree_down(
     for _ in range(3):
         serve(made, runs, fail_forest(made, runs))
     assert orders(fail_forest(made, runs)) == [Stop("edge", runs["edge"], 5000)]
-    assert orders(made.handle(Exited("edge", runs["edge"], "stopped"), 1)) == [Stop("keeper", runs["keeper"], 5000)]
-    out = made.handle(Exited("keeper", runs["keeper"], "stopped"), 1)
+    assert orders(made.handle(Exited("edge", runs["edge"], "stopped", Ending.SHUTDOWN), 1)) == [
+        Stop("keeper", runs["keeper"], 5000)
+    ]
+    out = made.handle(Exited("keeper", runs["keeper"], "stopped", Ending.SHUTDOWN), 1)
     assert orders(out) == [Down("reached_max_restart_intensity")]
 
 
 def fail_forest(made: Tree, runs: dict[str, int]) -> list[Command]:
     made.handle(Exited("forest-0", runs["forest-0"], "killed"), 1)
-    return made.handle(Exited("forest-1", runs["forest-1"], "stopped"), 1)
+    return made.handle(Exited("forest-1", runs["forest-1"], "stopped", Ending.SHUTDOWN), 1)
 
 
 def serve(made: Tree, runs: dict[str, int], todo: list[Command]) -> None:
