@@ -11,6 +11,7 @@ body becomes an event, in order, or gets at least one error that names field, va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -234,7 +235,7 @@ def _bounds(index: int, fields: dict[str, Any]) -> list[ItemError]:
     for name, limit in LIMITS.items():
         value = fields.get(name)
         numbers = value.values() if isinstance(value, dict) else (value,)
-        if any(isinstance(number, int | float) and abs(number) > limit for number in numbers):
+        if any(_magnitude(number) > limit for number in numbers):
             allowed = f"at most {limit:.0f}" + (" (epoch seconds)" if name == "t" else "")
             errors.append(_refuse(index, name, value, allowed, "the value is too large"))
     for name in IDS:
@@ -242,6 +243,18 @@ def _bounds(index: int, fields: dict[str, Any]) -> list[ItemError]:
         if isinstance(value, str) and CONTROL.search(value):
             errors.append(_refuse(index, name, value, "no control characters", "the id would not print"))
     return errors
+
+
+def _magnitude(value: object) -> float:
+    """Return how large a number is, also one in a string, which validation will take for a number; else 0."""
+    if not isinstance(value, int | float | str):
+        return 0.0
+    try:
+        return abs(float(value))
+    except ValueError:  # no number: the validator says so
+        return 0.0
+    except OverflowError:
+        return math.inf
 
 
 def _refuse(index: int, name: str, value: object, allowed: str, message: str) -> ItemError:

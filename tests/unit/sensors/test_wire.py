@@ -237,3 +237,23 @@ def test_any_bytes_parse_or_are_malformed(body: bytes, content_type: str) -> Non
 
 def test_identity_empty_is_the_default() -> None:
     assert identity_of({}) == Identity()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("t", "1e300"),
+        ("t", "4102444801"),
+        ("t", " 99999999999999 "),
+        ("cost_usd", "1e300"),
+        ("exit", "9" * 40),
+        ("context_tokens", "9" * 400),
+        ("tokens", "9" * 40),
+        ("tokens", {"prompt": "9" * 40}),
+    ],
+)
+def test_number_too_large_in_a_string_is_refused_like_the_number(name: str, value: object) -> None:
+    """Validation reads numbers out of strings; one event with t of 1e300 stopped the clock of its tree for ever."""
+    result = parsed({"session_id": "a", name: value})
+    assert [(error.field, error.message) for error in result.errors] == [(name, "the value is too large")]
+    assert result.events == []
