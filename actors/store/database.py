@@ -27,8 +27,10 @@ __all__ = [
     "FILE_NAME",
     "StorageFault",
     "TooNew",
+    "abandon",
     "close",
     "describe",
+    "identity",
     "open_for_writing",
     "prove_writable",
 ]
@@ -110,8 +112,7 @@ def _open(path: Path, steps: Sequence[Migration], inspect: bool) -> apsw.Connect
         if migrate(db, steps):
             _log.info("database %s is at schema version %d", path, len(steps))
     except BaseException:
-        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a log beside a damaged file is kept as it is
-        close(db)
+        abandon(db)  # a log beside a damaged file is kept as it is
         raise
     return db
 
@@ -122,6 +123,22 @@ def _make_room(db: apsw.Connection) -> None:
     with contextlib.suppress(apsw.Error):
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+
+def abandon(db: apsw.Connection) -> None:
+    """Close and leave every file as it is, the log included: it may belong to another database by now. Never raises."""
+    with contextlib.suppress(apsw.Error):
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    close(db)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells the file at ``path`` from another one that takes its place; None while there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def close(db: apsw.Connection) -> None:

@@ -20,7 +20,15 @@ from pathlib import Path
 
 import apsw
 
-from actors.store.database import StorageFault, close, describe, open_for_writing, prove_writable
+from actors.store.database import (
+    StorageFault,
+    abandon,
+    close,
+    describe,
+    identity,
+    open_for_writing,
+    prove_writable,
+)
 from actors.store.group import Checked, GroupFailed, Outcome, Refusal, run_group
 from actors.store.requests import Health, RefusalCode
 from actors.store.upkeep import Limits, Upkeep
@@ -68,6 +76,7 @@ class Writer:
         self._changed = threading.Condition()
         self._ending = False
         self._db: apsw.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._usable = False
         self._damaged = False
         self._room_bytes = 0
@@ -196,13 +205,23 @@ class Writer:
             self._fault(error)
 
     def _open_when_due(self) -> None:
+        if self._db is not None and identity(self._path) != self._file:
+            self._let_go(self._db)
         if not self._usable and self._clock() >= self._retry_at:
             self._open()
+
+    def _let_go(self, db: apsw.Connection) -> None:
+        """The file was removed or replaced: what went into the one we hold would be gone with our process."""
+        abandon(db)
+        self._db = None
+        self._degrade(f"{self._path} is not the file that was opened: it was removed or replaced")
+        self._retry_at = self._clock()
 
     def _open(self) -> None:
         try:
             if self._db is None:
                 self._db = open_for_writing(self._path, inspect=self._damaged, now=self._now)
+                self._file = identity(self._path)
             self._damaged = False
             prove_writable(self._db, self._now(), self._room_bytes)
         except StorageFault as error:

@@ -122,6 +122,34 @@ def test_health_reports_the_change_once_each_way(tmp_path: Path) -> None:
     assert str(path.parent) in seen[0].detail
 
 
+def test_file_removed_or_replaced_while_open_is_not_written_to(tmp_path: Path) -> None:
+    """What went into a file without a name would be acknowledged, seen by no reader, and gone with the process."""
+    path = tmp_path / FILE_NAME
+
+    async def scenario(writer: Writer, _clock: Clock) -> None:
+        assert await writer.submit(commit(event(1))) == [0]
+        for companion in ("-wal", "-shm", ""):
+            (tmp_path / (FILE_NAME + companion)).unlink(missing_ok=True)
+        assert await writer.submit(commit(event(2))) == [0]
+        assert stored(path) == [2]
+        path.rename(tmp_path / "elsewhere")
+        for companion in ("-wal", "-shm"):
+            (tmp_path / (FILE_NAME + companion)).rename(tmp_path / ("elsewhere" + companion))
+        assert await writer.submit(commit(event(3))) == [0]
+        assert stored(path) == [3]
+        assert stored(tmp_path / "elsewhere") == [2]
+
+    _with_writer(path, scenario)
+
+
+def stored(path: Path) -> list[int]:
+    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return [seq for (seq,) in reader.execute("SELECT seq FROM events ORDER BY seq")]
+    finally:
+        reader.close()
+
+
 def test_bug_in_the_thread_fails_the_process_and_the_probe(tmp_path: Path) -> None:
     async def run() -> None:
         writer = Writer(tmp_path / FILE_NAME, Store)
