@@ -107,11 +107,14 @@ def _reread(config: Path | None) -> list[str]:
 
 def _overrides(database: Path) -> tuple[int, dict[str, Any]]:
     """Read the changes that were made while the daemon ran, read-only."""
-    from actors.store.reader import Reader, Unreadable
+    from actors.store.reader import Damaged, Reader, Unreadable
 
     reader = Reader(database)
     try:
         row = reader.settings_latest()
+    except Damaged as error:  # the keeper will set it aside and begin an empty one: nothing is left to be read
+        typer.echo(f"treewarden: starting without the changes made while it ran: {error}", err=True)
+        row = None
     except Unreadable as error:
         raise Failure(Exit.INVALID, f"the settings in the database cannot be read: {error}") from None
     finally:

@@ -6,6 +6,7 @@ creates nothing: while there is no database yet, everything is empty. The connec
 fork), and again after an error or when the keeper has put a new file in place. Not for use from two threads at once.
 
 Unreadable    the file is there but cannot be read now; a later call tries again
+ +-- Damaged  it is no database, or its pages are damaged; the keeper sets such a file aside when it opens it
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from actors.store.records import (
     TreeRecord,
 )
 
-__all__ = ["Reader", "Unreadable"]
+__all__ = ["Damaged", "Reader", "Unreadable"]
 
 _BUSY_TIMEOUT_MS = 1000
+_DAMAGED = (apsw.NotADBError, apsw.CorruptError)
 _LIVE = "merged_into IS NULL"
 
 R = TypeVar("R", bound=NamedTuple)
@@ -46,6 +48,10 @@ R = TypeVar("R", bound=NamedTuple)
 
 class Unreadable(Exception):
     """The database is there but cannot be read now."""
+
+
+class Damaged(Unreadable):
+    """The file is no database any more."""
 
 
 class Reader:
@@ -236,7 +242,8 @@ class Reader:
             return self._fetch(sql, bindings)
         except apsw.Error as error:
             self.close()
-            raise Unreadable(f"{self._path}: {type(error).__name__}: {error}") from error
+            kind = Damaged if isinstance(error, _DAMAGED) else Unreadable
+            raise kind(f"{self._path}: {type(error).__name__}: {error}") from error
 
     def _fetch(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
         db = self._open()

@@ -164,6 +164,15 @@ def test_plan_override_that_is_no_longer_valid_names_the_way_out(tmp_path):
         prepared(tmp_path)
 
 
+def test_plan_damaged_database_starts_with_the_settings_of_file_and_environment(tmp_path, capsys):
+    """The keeper sets the file aside when it opens it: a start that refuses would never come to that."""
+    (tmp_path / "s").mkdir(mode=0o700)
+    (tmp_path / "s" / FILE_NAME).write_bytes(b"no database at all, " * 100)
+    plan = prepared(tmp_path, env={"HOME": str(tmp_path), "TREEWARDEN__PROGRESS__WINDOW": "80"})
+    assert (plan["settings"]["version"], plan["settings"]["values"]["progress"]["window"]) == (0, 80)
+    assert "starting without the changes" in capsys.readouterr().err
+
+
 def database_with_override(directory, version, overrides):
     directory.mkdir(mode=0o700)
     db = open_for_writing(directory / FILE_NAME)
