@@ -264,8 +264,11 @@ def _run(plan: Plan) -> int:
     faulthandler.enable()  # systemd's watchdog ends a hung root with SIGABRT: the log then says where it hung
     systemd = Systemd()
     runtime.make_private(plan.runtime_dir)
-    held = runtime.lock(plan.runtime_dir, plan.name)
+    held = [runtime.lock(plan.runtime_dir, plan.name)]
     plan.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if plan.state_dir.resolve() != plan.runtime_dir.resolve():
+        # two roots over one database would undo each other's work and say everything twice
+        held.append(runtime.lock(plan.state_dir, plan.name, "state directory"))
     for leftover in Pids(plan.runtime_dir).kill_leftovers():
         _log.warning("killed %s, left over by an earlier root", leftover)
     clear_bus(plan.runtime_dir / BUS_DIRECTORY)
@@ -275,7 +278,8 @@ def _run(plan: Plan) -> int:
     try:
         return asyncio.run(_life(plan, systemd, listeners))
     finally:
-        os.close(held)
+        for lock in held:
+            os.close(lock)
 
 
 async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener]) -> int:

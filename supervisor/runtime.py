@@ -42,17 +42,15 @@ def make_private(directory: Path) -> None:
         directory.chmod(0o700)
 
 
-def lock(directory: Path, name: str) -> int:
-    """Take the lock of the runtime directory; return its descriptor, to be kept open. Raises Conflict."""
+def lock(directory: Path, name: str, what: str = "runtime directory") -> int:
+    """Take the lock of a directory; return its descriptor, to be kept open. Raises Conflict."""
     fd = os.open(directory / "root.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         other = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
         os.close(fd)
-        raise Conflict(
-            f"another {name} (pid {other}) runs in {directory}; stop it, or choose another runtime directory"
-        ) from None
+        raise Conflict(f"another {name} (pid {other}) runs in {directory}; stop it, or choose another {what}") from None
     os.ftruncate(fd, 0)
     os.write(fd, f"{os.getpid()}\n".encode())
     return fd

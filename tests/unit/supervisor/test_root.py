@@ -117,6 +117,16 @@ def test_second_root_in_the_same_runtime_directory_is_refused(directory: Path) -
         assert root.children()["a"]["state"] == "ready"
 
 
+def test_second_root_over_the_same_state_directory_is_refused(directory: Path) -> None:
+    with RootUnderTest(directory, [child("a")]) as root:
+        state = str(directory / "state")
+        (directory / "other").mkdir()
+        with RootUnderTest(directory / "other", [child("a")], wait=False, state_dir=state) as again:
+            assert again.process.wait(15) == EXIT_CONFLICT
+            sentence = f"(pid {root.process.pid}) runs in {state}; stop it, or choose another state directory"
+            assert sentence in again.stderr()
+
+
 def test_port_that_is_taken_is_refused_with_a_sentence(directory: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
