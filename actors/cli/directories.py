@@ -16,6 +16,7 @@ from actors.cli.failure import Exit, Failure
 __all__ = ["config_file", "prepared", "runtime_dir", "state_dir"]
 
 NAME = "treewarden"
+SYSTEM_RUNTIME_DIR = f"/run/{NAME}"
 MAX_SOCKET_PATH_BYTES = 107  # a Unix socket's path has 108 bytes, one of them ends it
 _LONGEST_SOCKET = "bus/forest-99.sock"
 
@@ -30,6 +31,9 @@ def runtime_dir(option: Path | None, env: Mapping[str, str]) -> Path:
     """Return the directory of the sockets and of sensor.json."""
     base = env.get("XDG_RUNTIME_DIR")
     default = f"{base}/{NAME}" if base else f"/tmp/{NAME}-{os.getuid()}"  # noqa: S108 - its owner and mode are checked
+    # a service of the system that runs as us, or that we may look at as root
+    if not os.path.exists(f"{default}/control.sock") and os.path.exists(f"{SYSTEM_RUNTIME_DIR}/control.sock"):
+        default = SYSTEM_RUNTIME_DIR
     return _first(option, env.get("TREEWARDEN_RUNTIME_DIR"), env.get("RUNTIME_DIRECTORY"), default)
 
 

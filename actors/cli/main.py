@@ -11,6 +11,7 @@ from actors.cli.demo import demo
 from actors.cli.doctor import doctor
 from actors.cli.failure import Exit, failing
 from actors.cli.install_plugin import install_plugin
+from actors.cli.install_service import install_service, uninstall_service
 from actors.cli.mode import mode
 from actors.cli.reload import reload
 from actors.cli.replay import replay
@@ -52,7 +53,21 @@ def _options(
     pass
 
 
-COMMANDS = (run, status, trees, why, mode, resume, doctor, reload, replay, install_plugin, demo)
+COMMANDS = (
+    run,
+    status,
+    trees,
+    why,
+    mode,
+    resume,
+    doctor,
+    reload,
+    replay,
+    install_plugin,
+    install_service,
+    uninstall_service,
+    demo,
+)
 
 for command in COMMANDS:
     app.command()(failing(command))
