@@ -52,14 +52,16 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, monkeypatch):
+    # the checkout under test may lie below /tmp, from where nothing can run as a service
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
     return Home(tmp_path)
 
 
 def test_install_writes_units_for_this_installation_enables_them_and_starts_nothing(home):
     said = home.run("install-service")
     service = (home.units / SERVICE).read_text()
-    assert f"ExecStart={Path(sys.executable).parent}/treewarden run\n" in service
+    assert "ExecStart=/usr/bin/python3 -m actors.cli run\n" in service
     assert "ListenStream=127.0.0.1:7717\n" in (home.units / SOCKET).read_text()
     assert home.calls() == ["--user daemon-reload", f"--user enable {SOCKET} {SERVICE}"]
     assert f"created {home.units / SERVICE}" in said
@@ -97,7 +99,7 @@ def test_install_takes_the_port_of_the_settings_and_the_option_beats_it(home):
     said = home.run("install-service", "--port", "5002", "--config", str(file))
     assert f"updated {home.units / SOCKET}" in said
     assert "127.0.0.1:5002\n" in (home.units / SOCKET).read_text()
-    assert f"treewarden run --config {file} --port 5002\n" in (home.units / SERVICE).read_text()
+    assert f"actors.cli run --config {file} --port 5002\n" in (home.units / SERVICE).read_text()
 
 
 def test_install_settings_that_are_not_valid_are_named(home):
@@ -191,6 +193,6 @@ def test_program_below_tmp_cannot_be_a_service(home, tmp_path, monkeypatch):
     try:
         monkeypatch.setattr(sys, "executable", str(place / "python"))
         (place / "treewarden").touch(mode=0o755)
-        assert "its /tmp is private" in home.run("install-service", code=5)
+        assert f"{place}/treewarden cannot run as a service: its /tmp is private" in home.run("install-service", code=5)
     finally:
         shutil.rmtree(place)
