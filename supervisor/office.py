@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Office"]
 
+LONGEST_WAIT_S = 60.0
+
 _STATES = {
     ChildState.STARTING: "starting",
     ChildState.READY: "ready",
@@ -60,9 +62,15 @@ class Office:
         }
         return json.dumps(answer).encode()
 
-    async def reports(self, _body: bytes) -> bytes:
-        """Return the crash reports."""
-        return json.dumps(self._root.reports.as_json()).encode()
+    async def reports(self, body: bytes) -> bytes:
+        """Return the crash reports after number ``after``; wait up to ``wait_s`` for one: ``{"after"?, "wait_s"?}``."""
+        asked = _read(body) or {}
+        try:
+            after, wait_s = int(asked.get("after", 0)), float(asked.get("wait_s", 0))
+        except (AttributeError, TypeError, ValueError):
+            raise Refused("invalid", "Reports takes after (a number) and wait_s (seconds)") from None
+        await self._root.reports.newer(after, min(wait_s, LONGEST_WAIT_S))
+        return json.dumps({**self._root.reports.as_json(after), "since": self._root.since}).encode()
 
     async def settings_rendered(self, body: bytes) -> bytes:
         """Hand this blob to every later start of a child."""

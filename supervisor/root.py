@@ -31,8 +31,9 @@ The plan, JSON, strict (an unknown key is an error); ? marks what may be left ou
 
 Served on the bus as peer ``root``: Ready {child, pid}; Children -> {children: [{id, pid, state:
 starting|ready|backoff|stopped, restarts, last_exit, supervisor, slow}], sockets: {name: address}, pid, since, state:
-starting|running|stopping}; Reports -> {reports, deaths}; SettingsRendered (the new blob) -> null; Reload {uid, note}
--> what the child answers; Headline {child, text} -> null, words of the application for `systemctl status`.
+starting|running|stopping}; Reports {after?, wait_s?} -> {reports, last, deaths, since}, waits for a newer one;
+SettingsRendered (the new blob) -> null; Reload {uid, note} -> what the child answers; Headline {child, text} -> null,
+words of the application for `systemctl status`.
 """
 
 from __future__ import annotations
