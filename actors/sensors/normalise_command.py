@@ -34,6 +34,7 @@ RUNNERS = (
 )
 PYTHON = re.compile(r"^(?:.*/)?python[\d.]*$", re.A)
 HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(?=[^\n]*\n)[\s\S]*?\n[ \t]*\2(?!\w)", re.A)  # its body is data
+HEREDOC_LINE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*\n)(?:[\s\S]*?\n)?[ \t]*\2(?!\w)", re.A)
 TOKEN = re.compile(
     r"(?:(?<![\s\S])|(?<=[\s;&|]))#[^\n]*"
     r"|((?:'[^']*'|\"(?:\\[\s\S]|[^\"\\])*\"|\\[\s\S]|\d*>{1,2}&\d|&>{1,2}|[^\s;&|'\"\\\n])+)"
@@ -102,7 +103,8 @@ def may_write(text: str) -> bool:
 
 def shell_edit(text: str) -> bool:
     """Tell whether a line surely writes a file that is kept: the only edits of agents that have a shell and no more."""
-    return any(_edits(one.words) for one in simple_commands(text))
+    plain = HEREDOC_LINE.sub(r"\3", text)  # what stands behind the operator may name the file: cat <<EOF > f
+    return any(_edits(one.words) for one in simple_commands(plain))
 
 
 def _joined(cwd: str, following: str) -> str:

@@ -80,11 +80,23 @@ _CLASSES: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = tuple(
         (ErrorClass.PROVIDER, r"rate limit|overloaded|too many requests|\b429\b"),
     )
 )
-# What other clients' edit tools say; opencode's own messages are above, in the plugin's words.
-_OTHER_MISMATCH = re.compile(
-    r"string to replace not found|could not find the string|no replacement was performed|0 occurrences"
-    r"|matches of the string|has not been read yet|failed to apply|anchored edits",
-    re.I,
+# What other clients' tools say; opencode's own messages are above, in the plugin's words.
+_OTHERS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
+    (
+        ErrorClass.EDIT_MISMATCH,
+        re.compile(
+            r"string to replace not found|could not find (?:the string|an exact match)|no replacement was performed"
+            r"|0 occurrences|matches of the string|has not been read yet|failed to apply|anchored edits",
+            re.I,
+        ),
+    ),
+    (
+        ErrorClass.DENIED,
+        re.compile(
+            r"doesn't want to (?:proceed|take this action)|rejected by user|permission to use .{1,60} has been", re.I
+        ),
+    ),
+    (ErrorClass.UNKNOWN_TOOL, re.compile(r"unsupported (?:custom tool )?call", re.I)),
 )
 _FROM_OUTPUT = frozenset({ErrorClass.INFRA, ErrorClass.AUTH})  # surely not the failing program's own doing
 _BY_EXIT = {124: ErrorClass.TIMEOUT, 126: ErrorClass.DENIED, 127: ErrorClass.NOTFOUND, 137: ErrorClass.INFRA}
@@ -106,9 +118,7 @@ def result_digest(text: str, exit_: int | None) -> str:
 
 def error_class(text: str) -> ErrorClass | None:
     """Return the class of a tool's own error message."""
-    if _OTHER_MISMATCH.search(text[:TAIL]):
-        return ErrorClass.EDIT_MISMATCH
-    return next((name for name, pattern in _CLASSES if pattern.search(text)), None)
+    return next((name for name, pattern in (*_OTHERS, *_CLASSES) if pattern.search(text[: 2 * HEAD])), None)
 
 
 def shell_error(exit_: int | None, text: str) -> ErrorClass | None:

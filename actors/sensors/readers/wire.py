@@ -1,19 +1,17 @@
 """Read wire format v1 as JSON lines: one event a line, or one conversation a line with its events (the corpus form).
 
-Lazy: one line is in memory at a time, of a gzipped file too. A torn or foreign line gives one ``Problem`` and the
-reading goes on; nothing is ever written.
+Lazy: one conversation is in memory at a time; single events of a file are kept to its end, for they are one world.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
 from actors.messages import ProgressEvent
-from actors.sensors.readers.records import Problem, World
+from actors.sensors.readers.records import Origin, Problem, Record, World
 from actors.sensors.wire import normalised
 
 __all__ = ["read", "recognises"]
@@ -26,36 +24,24 @@ def recognises(record: Any) -> bool:
     )
 
 
-def read(name: str, lines: Iterable[str]) -> Iterator[World | Problem]:
+def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World | Problem]:
     """Yield a world per corpus line, and at the end one for all the single events of the file."""
     loose: list[ProgressEvent] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{name}:{number}"
-        record = _decoded(line, where)
+    for record in records:
         if isinstance(record, Problem):
             yield record
-        elif isinstance(record.get("events"), list):
-            yield from _world(record, where)
+        elif not recognises(record.value):
+            yield Problem(record.where, "neither an event (session_id) nor a conversation (conversation, events)")
+        elif isinstance(record.value.get("events"), list):
+            yield from _world(record.value, record.where)
         else:
-            event = _event(record, where)
+            event = _event(record.value, record.where)
             if isinstance(event, Problem):
                 yield event
             else:
                 loose.append(event)
     if loose:
         yield World(None, _named(loose[0].source, "wire"), tuple(loose))
-
-
-def _decoded(line: str, where: str) -> dict[str, Any] | Problem:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        return Problem(where, f"not a whole JSON line ({error})")
-    if not recognises(record):
-        return Problem(where, "neither an event (session_id) nor a conversation (conversation, events)")
-    return record  # type: ignore[no-any-return]
 
 
 def _world(record: dict[str, Any], where: str) -> Iterator[World | Problem]:
@@ -67,7 +53,9 @@ def _world(record: dict[str, Any], where: str) -> Iterator[World | Problem]:
         else:
             events.append(event)
     first = events[0].session_id if events else where
-    yield World(_named(record.get("conversation"), first), _named(record.get("source"), "wire"), tuple(events))
+    label = _named(record.get("label"), "") or None
+    source = _named(record.get("source"), "wire")
+    yield World(_named(record.get("conversation"), first), source, tuple(events), label)
 
 
 def _named(value: Any, otherwise: str) -> str:

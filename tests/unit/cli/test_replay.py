@@ -41,7 +41,7 @@ def test_replay_table_says_what_was_spent_after_the_flag(log: Path) -> None:
 
     assert code == 0
     assert out.splitlines()[0].startswith("CONVERSATION  SOURCE  EVENTS  VERDICT")
-    assert out.splitlines()[-1] == "1 conversations, 1 flagged, $1.50 spent after a first flag"
+    assert out.splitlines()[-1] == "1 conversations, 1 flagged, $2.25 spent after a first flag"
 
 
 def test_replay_directory_reads_what_is_in_it(log: Path) -> None:
@@ -56,11 +56,11 @@ def test_replay_directory_reads_what_is_in_it(log: Path) -> None:
 
 def test_replay_uses_the_knobs_of_file_and_environment(log: Path) -> None:
     config = log.parent / "treewarden.yaml"
-    config.write_text("progress:\n  stall_usd: 9\n  loop_usd: 9\n  top_repeat: 13\n")
-    assert json.loads(run("--json", "--config", config, log)[1])["first_flag"]["index"] == 12
+    config.write_text("progress:\n  repeat_run: 6\n  exact_repeat: 13\n  nothing_new: 13\n")
+    assert json.loads(run("--json", "--config", config, log)[1])["first_flag"]["index"] == 5
 
-    changed = run("--json", "--config", config, log, TREEWARDEN__PROGRESS__TOP_REPEAT="14")
-    assert json.loads(changed[1])["first_flag"]["index"] == 13
+    changed = run("--json", "--config", config, log, TREEWARDEN__PROGRESS__REPEAT_RUN="7")
+    assert json.loads(changed[1])["first_flag"]["index"] == 6
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_replay_uses_the_knobs_of_file_and_environment(log: Path) -> None:
     [
         ([], 2, "PATH"),
         (["/nonexistent/log.jsonl"], 2, "/nonexistent/log.jsonl: no such file or directory"),
-        (["--format", "telex", "/dev/null"], 2, "--format = 'telex', allowed: auto, wire"),
+        (["--format", "telex", "/dev/null"], 2, "--format = 'telex', allowed: auto, opencode"),
         (["/dev/null"], 5, "no conversation could be read"),
         (["--config", "/nonexistent.yaml", "/dev/null"], 5, "/nonexistent.yaml"),
     ],
