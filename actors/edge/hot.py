@@ -5,6 +5,7 @@ Order of the checks: method, Host, token, scope, body size, content type, JSON. 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import secrets
@@ -21,7 +22,7 @@ from actors.edge.api.errors import APIError, APIProblem
 from actors.edge.auth import Scope
 from actors.edge.body import ASGI, Disconnected, Receive, Send, read_body, send_json, send_problem
 from actors.edge.guard import Guard, headers_of
-from actors.edge.ingest import Answer, Ingestion
+from actors.edge.ingest import MESSAGES, Answer, Ingestion
 from actors.edge.metrics import Metrics
 from actors.edge.sightings import SensorsSeen
 from actors.knobs import Knobs
@@ -103,6 +104,9 @@ class Hot:
             return problem.status
         except Disconnected:
             raise
+        except asyncio.CancelledError:  # uvicorn's, when the grace of a stop is over
+            await send_problem(send, APIProblem.of(503, "stopping", MESSAGES["stopping"]))
+            return 503
         except Exception:  # noqa: BLE001 - a defect is answered and logged, the process lives on
             _log.exception("a request failed")
             await send_problem(send, APIProblem.of(500, "internal", "a defect of treewarden; see its log"))

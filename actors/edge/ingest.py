@@ -19,7 +19,7 @@ from actors.messages import ProgressEvent
 from actors.sensors.wire import Parsed
 from actors.store.reader import Unreadable
 
-__all__ = ["Answer", "Ingestion"]
+__all__ = ["MESSAGES", "Answer", "Ingestion"]
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import uvicorn
 
+from actors.edge.connection import BoundedProtocol
+
 __all__ = ["serve"]
 
-MAX_HEADER_BYTES = 64 * 1024
 GRACE_S = 1  # a clean stop of the daemon takes less than two seconds
 
 
@@ -40,7 +41,7 @@ async def serve(
     """Serve ``app`` on ``sockets`` until ``stopping`` is set; call ``on_started`` once connections are accepted."""
     config = uvicorn.Config(
         app,
-        http=options.pop("http", "httptools"),
+        http=options.pop("http", BoundedProtocol),
         ws="none",
         lifespan="off",
         log_config=None,

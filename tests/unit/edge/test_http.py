@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +74,30 @@ def test_progress_answers_with_status(
     answer = post(daemon, body, headers=headers, scope=scope)
     assert answer.status_code == status, answer.text
     assert answer.json().get("error", {}).get("code") == code
+
+
+@pytest.mark.parametrize("line", [b"X: ", b"", b"GET /"])
+def test_head_that_never_ends_is_cut_off(daemon: World, line: bytes) -> None:
+    """Nobody has shown a token yet: one header of 300 MiB held up the loop for everybody."""
+    start = b"" if line == b"GET /" else b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    more = b"a" * 8192 if line else b"A: b\r\n" * 1024
+    with socket.create_connection(("127.0.0.1", httpx.URL(daemon.url).port or 0), timeout=10) as sent:
+        answer = b""
+        sent.sendall(start + line)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(128):
+                sent.sendall(more)
+            answer = sent.recv(100)
+    assert answer.startswith(b"HTTP/1.1 431") or not answer  # a reset may overtake the answer
+    assert request(daemon, "GET", "/healthz", scope=None).status_code == 200
+
+
+def test_connection_serves_again_after_a_large_body_and_a_long_head(daemon: World) -> None:
+    with httpx.Client(timeout=20) as one:
+        for size in (10, 900_000, 10):
+            body = json.dumps({**GOOD, "ignored": "x" * size}).encode()
+            headers = {"authorization": f"Bearer {daemon.token(Scope.SENSOR)}", "x-long": "y" * 60_000}
+            assert one.post(daemon.url + "/v1/progress", content=body, headers=headers).status_code == 202
 
 
 def test_progress_old_path_and_header_name_are_served(daemon: World) -> None:
