@@ -21,7 +21,6 @@ from supervisor.bus.errors import BusError
 __all__ = ["list_trees", "list_warnings", "show_tree"]
 
 TRANSITIONS_SHOWN = 200
-MERGES_FOLLOWED = 20
 WARNED = (Verdict.LOOPING, Verdict.STALLING)
 
 
@@ -66,12 +65,12 @@ async def list_warnings(context: Context, request: Request) -> WarningList:
 
 def find_tree(reader: Reader, asked: str) -> TreeRecord | None:
     """Return the live tree that ``asked`` is, was merged into, or is a conversation of."""
-    tree = reader.tree(asked) or reader.tree(reader.conversation_tree(asked) or "")
-    for _ in range(MERGES_FOLLOWED):
-        if tree is None or tree.merged_into is None:
-            return tree
-        tree = reader.tree(tree.merged_into)
-    return None
+    tree = reader.tree(asked)
+    if tree is not None and tree.merged_into is None:
+        return tree
+    # a merge moves the conversations, so theirs is the live tree, however often it was merged since
+    found = reader.tree(reader.conversation_tree(asked) or "")
+    return found if found is not None and found.merged_into is None else None
 
 
 def summary(context: Context, tree: TreeListing | TreeRecord) -> TreeSummary:

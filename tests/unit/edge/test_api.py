@@ -46,6 +46,10 @@ async def fill(made: World) -> None:
         tree("c", "looping", mode="auto_recover"),
         tree("d", "stalling"),
         tree("gone", merged_into="c"),
+        *(tree(f"m{n}", merged_into=f"m{n + 1}") for n in range(25)),
+        tree("m25", merged_into="c"),
+        ("conversation.save", {"id": "gone", "tree": "c", "parent": "c", "agent": None, "created_at": 1.0}),
+        ("conversation.save", {"id": "m0", "tree": "c", "parent": "c", "agent": None, "created_at": 1.0}),
         ("conversation.save", {"id": "kid", "tree": "c", "parent": "c", "agent": "build", "created_at": 1.0}),
         ("transition.add", transition),
         ("alert_log.add", alert),
@@ -84,7 +88,7 @@ def test_tree_shows_the_actors_view_and_stored_transitions() -> None:
             "conversations": [{"id": "kid"}], "evidence": EVIDENCE, "thresholds": {"window": 60}, "stage": None,
             "verdict": "looping",
         }  # fmt: skip
-        for name in ("c", "kid", "gone"):
+        for name in ("c", "kid", "gone", "m0"):
             body = (await client.get(f"/v1/trees/{name}")).json()
             assert (body["id"], body["stage"], body["mode"]) == ("c", "none", "auto_recover")
             assert body["conversations"] == [{"id": "kid"}]
