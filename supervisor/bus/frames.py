@@ -35,10 +35,13 @@ def encode(frame: Frame) -> bytes:
 def _decode(payload: bytes) -> Frame:
     try:
         size = int.from_bytes(payload[:2], "big")
-        verb, number, kind = json.loads(payload[2 : 2 + size])
-    except ValueError as error:
+        header = json.loads(payload[2 : 2 + size])
+    except (ValueError, RecursionError) as error:
         raise FrameError(f"frame header: {error}") from None
-    return Frame(verb, number, kind, payload[2 + size :])
+    match header:
+        case [str(verb), int(number), str(kind)]:
+            return Frame(verb, number, kind, payload[2 + size :])
+    raise FrameError("frame header: it must be [verb, number, kind]")
 
 
 class Splitter:

@@ -45,7 +45,17 @@ def test_splitter_any_cut_gives_the_same_frames():
         assert [*splitter.feed(stream[:cut]), *splitter.feed(stream[cut:])] == frames
 
 
-@pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x01x", b"\x00\x00\x00\x06\x00\x04nope"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x01x",
+        b"\x00\x00\x00\x06\x00\x04nope",
+        b"\x00\x00\x00\x04\x00\x0255",
+        b'\x00\x00\x00\x11\x00\x0f["ask",1,["a"]]',
+        b"\x00\x00\xea\x62\xea\x60" + b"[" * 60_000,
+    ],
+)
 def test_splitter_garbage_is_an_error(garbage):
     with pytest.raises(FrameError):
         list(Splitter(1 << 20).feed(garbage))
