@@ -188,7 +188,7 @@ class Application:
         except BusError as error:
             raise Problem(503, "unavailable", f"{shard} did not do it: {error or type(error).__name__}") from None
         if not answer.found:
-            raise Problem(404, "not_found", f"tree {tree} is not known; see GET /v1/trees")
+            raise Problem(404, "not_found", f"tree {tree} is not known: see treewarden trees")
         return answer.view
 
     def _tree_of(self, name: str) -> str:
