@@ -35,7 +35,8 @@ def install_plugin(
     except InstallError as error:
         raise Failure(Exit.CONFLICT, str(error)) from None
     except OSError as error:
-        raise Failure(Exit.DENIED, f"{error.filename or directory}: {error.strerror}") from None
+        code = Exit.DENIED if isinstance(error, PermissionError) else Exit.INVALID
+        raise Failure(code, f"{error.filename or directory}: {error.strerror}") from None
     changes = [{"action": change.action, "path": str(change.path)} for change in done.changes]
     if json_output:
         emit_json({"client": client, "version": done.version, "previous": done.previous, "changes": changes})

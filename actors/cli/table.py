@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-__all__ = ["ago", "columns", "plain", "usd"]
+__all__ = ["ago", "clock", "columns", "plain", "usd"]
 
 
 def plain(value: Any) -> str:

@@ -255,7 +255,7 @@ class Writer:
             return
         since = self._health.since if state == self._health.state else self._now()
         self._health = Health.model_validate({"state": state, "detail": detail, "since": since})
-        _log.log(logging.INFO if state == "ok" else logging.ERROR, "storage is %s %s", state, detail)
+        _log.log(logging.INFO if state == "ok" else logging.ERROR, "storage is %s%s", state, detail and f": {detail}")
         self._loop.call_soon_threadsafe(self._on_health, self._health)
 
     def _settle(self, group: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:

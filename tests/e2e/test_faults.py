@@ -53,14 +53,12 @@ def pid_of(one, child):
 
 
 def serving_again_s(one, child, numbers):
-    """Kill the child; return the seconds until it is ready under a new pid and an event is taken."""
+    """Kill the child; return the seconds until an event is taken and the child is ready under a new pid."""
     old = one.kill(child)
     began = time.monotonic()
     until(lambda: posts(one, [event(f"again-{child}", next(numbers))]) == 202, 20, f"202 after the death of {child}")
-    taken = time.monotonic() - began
-
     until(lambda: pid_of(one, child) not in (None, old), 20, f"{child} ready again")
-    return taken
+    return time.monotonic() - began
 
 
 @pytest.mark.parametrize("child", CHILDREN)
