@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from actors.clients.requests import Sighted, Sightings
+from actors.crash_watch import CrashWatch
 from actors.edge.api.context import Context
 from actors.edge.api.routes import routes
 from actors.edge.shards import Shards
@@ -53,6 +54,8 @@ _log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 15.0
 FIRST_LOOK_S = 10
+CRASHES_IN_STATUS = 3
+MOST_CRASHES = 200
 HEADLINE_EVERY_S = 5
 WARN_ONLY = "in this version every mode only warns: recovery is not built yet"
 
@@ -102,12 +105,15 @@ class Application:
         self._knobs = knobs
         self._reader = reader
         self.operations: Operations | None = None
+        self._changed = asyncio.Event()
+        knobs.subscribe(lambda _: self._changed.set())
 
     def routes(self) -> list[Route]:
         return [
             Route("/v1/mode", self.mode, methods=["POST"]),
             Route("/v1/trees/{id:path}/resume", self.resume, methods=["POST"]),
             Route("/v1/health", self.health, methods=["GET"]),
+            Route("/v1/crashes", self.crashes, methods=["GET"]),
         ]
 
     async def extra(self, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,6 +128,7 @@ class Application:
             "state_dir": str(state),
             "mode": self._knobs.current.progress.mode,
             "trees": self._trees(),
+            "crashes": self._crashes(None, CRASHES_IN_STATUS),
         }
 
     def _trees(self) -> dict[str, Any]:
@@ -132,7 +139,7 @@ class Application:
         return {"total": sum(counts.values()), "by_verdict": {"ok": 0, "stalling": 0, "looping": 0} | counts}
 
     async def tell(self) -> None:
-        """Log one line of state when the clients were looked at first, then every run.line_every_s."""
+        """Log one line of state when the clients were looked at first, then every run.line_every_s and after a change."""
         for _ in range(FIRST_LOOK_S):
             await asyncio.sleep(1)
             if (await self._say("clients", Sightings(), Sighted)).get("swept_at"):
@@ -140,7 +147,10 @@ class Application:
         while True:
             seen = await self._say("clients", Sightings(), Sighted)
             _log.info("%s", state_line(self._knobs.current.progress.mode, self._trees(), seen))
-            await asyncio.sleep(self._knobs.current.run.line_every_s)
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._knobs.current.run.line_every_s):
+                    await self._changed.wait()
 
     async def head(self) -> None:
         """Give root the words for `systemctl status` whenever they differ."""
@@ -198,6 +208,25 @@ class Application:
         except Unreadable as error:
             raise Problem(503, "unavailable", str(error)) from None
 
+    async def crashes(self, request: Request) -> JSONResponse:
+        """Crash reports, newest first: ``?process=NAME&limit=N``, and how often each process ended of itself."""
+        limit = request.query_params.get("limit", "20")
+        if not limit.isdigit() or not 1 <= int(limit) <= MOST_CRASHES:
+            raise Problem(400, "invalid", f"limit = {limit} must be a number from 1 to {MOST_CRASHES}")
+        try:
+            deaths = self._reader.death_tally()
+        except Unreadable as error:
+            raise Problem(503, "unavailable", str(error)) from None
+        found = self._crashes(request.query_params.get("process"), int(limit))
+        return JSONResponse({"crashes": found, "deaths": deaths})
+
+    def _crashes(self, process: str | None, limit: int) -> list[dict[str, Any]]:
+        try:
+            found = self._reader.crashes(offender=process, limit=limit)
+        except Unreadable:
+            return []  # status says already that the database cannot be read
+        return [{**one._asdict(), "log": json.loads(one.log)} for one in found]
+
     async def health(self, _request: Request) -> JSONResponse:
         """What keeper, notifier and clients say of themselves; one that does not answer says {"error"}."""
         asked = (
@@ -248,11 +277,12 @@ async def main(child: Child) -> None:
         await operations.catch_up()
     except InvalidSettings as error:
         _log.error("the overrides in the database are not used: %s", error)
-    telling = [asyncio.create_task(app.tell()), asyncio.create_task(app.head())]
+    watch = CrashWatch(child.endpoint, reader, time.time)
+    beside = [asyncio.create_task(work) for work in (app.tell(), app.head(), watch.run())]
     try:
         await serving
     finally:
-        for task in telling:
+        for task in beside:
             task.cancel()
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from actors.cli import config
+from actors.cli.children import children
 from actors.cli.demo import demo
 from actors.cli.doctor import doctor
 from actors.cli.failure import Exit, failing
@@ -56,6 +57,7 @@ def _options(
 COMMANDS = (
     run,
     status,
+    children,
     trees,
     why,
     mode,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import typer
 
 from actors.cli.failure import Exit
 from actors.cli.options import Json, RuntimeDir, colour, emit_json
-from actors.cli.table import columns
+from actors.cli.table import ago, columns, plain
 
 __all__ = ["status", "unwell"]
 
@@ -39,6 +40,15 @@ def unwell(found: dict[str, Any]) -> list[str]:
     return wrong
 
 
+def _crash(found: dict[str, Any]) -> list[str]:
+    """The newest crash, for the eye; treewarden children shows them all."""
+    newest = next(iter(found.get("crashes", ())), None)
+    if newest is None:
+        return []
+    what = f"{newest['offender']}: {plain(newest['reason'])} ({newest['context'].replace('_', ' ')})"
+    return ["", f"last crash {ago(newest['at'], time.time())}: {what}; see treewarden children"]
+
+
 def _screen(found: dict[str, Any]) -> list[str]:
     trees = found["trees"]
     counts = ", ".join(f"{count} {colour(name, name)}" for name, count in trees["by_verdict"].items())
@@ -54,4 +64,5 @@ def _screen(found: dict[str, Any]) -> list[str]:
         f"token     {found['token_file']}",
         "",
         *columns(("PROCESS", "PID", "STATE", "RESTARTS"), rows),
+        *_crash(found),
     ]

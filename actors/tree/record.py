@@ -14,7 +14,7 @@ from actors.tree.snapshot import dump
 from actors.tree.state import TreeState
 from actors.tree.view import next_wakeup, summarise
 
-__all__ = ["ALERT", "Draft", "Header", "rows_of_conversations", "tree_row"]
+__all__ = ["ALERT", "Draft", "Header", "alert_write", "effect_ids", "moves", "rows_of_conversations", "tree_row"]
 
 ALERT = "alert"
 NOTIFIER = "notifier"
@@ -53,7 +53,7 @@ class Draft:
         """Return the rows of everything in the draft but the tree's own."""
         rows = [_event(tree, *entry) for entry in self.events]
         rows += [_transition(tree, header.transitions + n, one) for n, one in enumerate(self.transitions)]
-        rows += [_alert(tree, one, now) for one in self.alerts]
+        rows += [alert_write(tree, one, now) for one in self.alerts]
         return rows + self.extra
 
 
@@ -146,9 +146,10 @@ def _transition(tree: str, n: int, one: Transition) -> Write:
     return Write(op="transition.add", row=row)
 
 
-def _alert(tree: str, alert: AlertEffect, now: float) -> Write:
+def alert_write(owner: str, alert: AlertEffect, now: float) -> Write:
+    """Return the outbox row of an alert; the shard whose share ``owner`` falls into sees to it."""
     row = {
-        "tree": tree,
+        "tree": owner,
         "kind": ALERT,
         "target": NOTIFIER,
         "one_shot": 0,

@@ -236,6 +236,16 @@ def test_tokens_and_sockets_are_the_owners_only(one):
     assert stat.S_IMODE((one.state / "treewarden.db").stat().st_mode) & 0o077 == 0
 
 
+def test_line_of_state_comes_at_once_after_a_change_and_then_as_often_as_is_set(one):
+    def lines():
+        return one.log.read_text(errors="replace").count("opencode servers:")
+
+    until(lines, 20, "the first line")
+    one.cli("config", "set", "run.line_every_s=1")
+    until(lambda: lines() >= 4, 20, "three more, one of them within the five minutes of the default")
+    one.cli("config", "set", "run.line_every_s=")
+
+
 def test_metrics_and_health_answer(one):
     with one.client() as client:
         metrics = client.get("/metrics").text
@@ -262,3 +272,21 @@ def test_no_daemon_is_exit_3():
 def test_database_is_what_sqlite_calls_sound(one):
     with sqlite3.connect(f"file:{one.state}/treewarden.db?mode=ro", uri=True) as db:
         assert db.execute("pragma quick_check").fetchone() == ("ok",)
+
+
+def test_killed_process_leaves_a_crash_report_with_its_last_words(one):
+    one.kill("clients")
+    until(lambda: one.children()["clients"]["state"] == "ready", 10, "clients is back")
+
+    def told():
+        found = json.loads(one.cli("children", "--process", "clients", "--json").stdout)
+        return found if found["crashes"] else None
+
+    found = until(told, 10, "the crash report")
+    assert found["deaths"]["clients"] >= 1
+    crash = found["crashes"][0]
+    assert (crash["supervisor"], crash["offender"], crash["context"]) == ("root", "clients", "child_terminated")
+    assert "9" in crash["reason"] or "KILL" in crash["reason"]
+    assert any("sees" in line for line in crash["log"]), crash["log"]
+    assert "last crash" in one.cli("status").stdout
+    assert "forest-1" in one.cli("children", "--tree").stdout
