@@ -1,74 +1,74 @@
 """treewarden replay: judge recorded conversations offline, through the same step as the daemon; reads only.
 
-One JSON line per conversation with ``--json`` (a contract, see ``actors.sensors.replay``), a table otherwise. Whatever
-cannot be read gives one line on stderr and does not stop the run.
+Without a path it reads this user's own history. One JSON line per conversation with ``--json`` (a contract, see
+``actors.sensors.replay``), a table otherwise. Whatever cannot be read gives one line on stderr and does not stop the
+run.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from actors.cli import replay_screen
 from actors.cli.config import ENVIRONMENT_PREFIX
 from actors.cli.failure import Exit, Failure
-from actors.cli.options import ConfigOption, RuntimeDir, colour
-from actors.cli.table import columns, plain, usd
+from actors.cli.histories import files_of, read_all
+from actors.cli.options import ConfigOption, RuntimeDir
 
-__all__ = ["replay"]
+__all__ = ["FormatOption", "PathsArgument", "chosen_format", "knobs_of", "replay"]
 
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
-_HEAD = ("CONVERSATION", "SOURCE", "EVENTS", "VERDICT", "WORST", "FIRST FLAG", "REASON", "TURNS", "SPENT", "AFTER FLAG")
+PathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[PATH]...", help="Files, directories, globs, - ; .gz too. Default: your own history."),
+]
+FormatOption = Annotated[str, typer.Option("--format", metavar="FORMAT", help="auto, or the name of a format.")]
 
 
-def replay(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files or directories, .gz too.")],
+def replay(  # noqa: PLR0917 - typer makes options of them
+    paths: PathsArgument = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON line per conversation.")] = False,
-    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="auto, or wire.")] = "auto",
+    timeline: Annotated[bool, typer.Option("--timeline", help="Show every change of verdict.")] = False,
+    why: Annotated[
+        str | None, typer.Option("--why", metavar="CONVERSATION", help="Explain one: evidence against thresholds.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="List conversations without a flag too, however many.")] = False,
+    format_: FormatOption = "auto",
     config: ConfigOption = None,
     runtime_dir: RuntimeDir = None,
 ) -> None:
-    """Judge recorded conversations offline and show what would have been flagged, when and why."""
-    from actors.sensors.readers.formats import AUTO, FORMATS
-
-    if format_ != AUTO and format_ not in FORMATS:
-        allowed = ", ".join((AUTO, *FORMATS))
-        raise Failure(Exit.USAGE, f"--format = {format_!r}, allowed: {allowed}")
-    rows = _rows(_files(paths), format_, _knobs(config, runtime_dir))
-    shown = _print_json(rows) if json_ else _print_table(list(rows))
-    if not shown:
-        raise Failure(Exit.INVALID, "no conversation could be read")
-
-
-def _files(paths: list[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            files += sorted(one for one in path.rglob("*") if one.is_file() and one.name.endswith(_SUFFIXES))
-        elif path.exists():
-            files.append(path)
-        else:
-            raise Failure(Exit.USAGE, f"{plain(path)}: no such file or directory")
-    return files
-
-
-def _rows(files: list[Path], format_: str, knobs: Any) -> Iterator[dict[str, Any]]:
-    from actors.sensors.readers.formats import read_file
-    from actors.sensors.readers.records import Problem
+    """Judge recorded conversations offline: what would have been flagged, when, why, and what that would have saved."""
     from actors.sensors.replay import replay_world
 
-    for path in files:
-        for found in read_file(path, format_):
-            if isinstance(found, Problem):
-                typer.echo(f"treewarden: {plain(found.where)}: {plain(found.what)}", err=True)
-            else:
-                yield from replay_world(found, knobs)
+    chosen_format(format_)
+    files, knobs = files_of(paths or []), knobs_of(config, runtime_dir)
+    worlds = read_all(files, format_, bar=not json_ or not sys.stdout.isatty())
+    rows = (row for world in worlds for row in replay_world(world, knobs))
+    if json_:
+        shown = _print_json(rows, why)
+    else:
+        listed = list(rows)
+        shown = len(listed)
+        _print(listed, knobs, why, timeline=timeline, everything=all_)
+    if not shown:
+        raise Failure(Exit.INVALID, "no conversation could be read" if why is None else f"no conversation {why}")
 
 
-def _knobs(config: Path | None, runtime_dir: Path | None) -> Any:
+def chosen_format(name: str) -> None:
+    """Refuse a format that does not exist."""
+    from actors.sensors.readers.formats import AUTO, FORMATS
+
+    if name != AUTO and name not in FORMATS:
+        allowed = ", ".join((AUTO, *FORMATS))
+        raise Failure(Exit.USAGE, f"--format = {name!r}, allowed: {allowed}")
+
+
+def knobs_of(config: Path | None, runtime_dir: Path | None) -> Any:
     """Return the judge's knobs: those of the daemon in ``runtime_dir``, else what file and environment say."""
     if runtime_dir is not None and config is not None:
         raise Failure(Exit.USAGE, "--config and --runtime-dir exclude each other: whose settings shall count?")
@@ -102,41 +102,20 @@ def _offline_knobs(config: Path | None) -> Any:
         raise Failure(Exit.INVALID, str(error)) from error
 
 
-def _print_json(rows: Iterator[dict[str, Any]]) -> int:
+def _print_json(rows: Iterator[dict[str, Any]], why: str | None) -> int:
     printed = 0
     for row in rows:
-        typer.echo(json.dumps(row))
-        printed += 1
+        if why is None or row["conversation"].startswith(why):
+            typer.echo(json.dumps(row))
+            printed += 1
     return printed
 
 
-def _print_table(rows: list[dict[str, Any]]) -> int:
-    if rows:
-        typer.echo("\n".join(columns(_HEAD, [_cells(row) for row in rows])))
-        typer.echo(_total(rows))
-    return len(rows)
-
-
-def _cells(row: dict[str, Any]) -> list[Any]:
-    first = row["first_flag"] or {}
-    at = f"event {first['index'] + 1}" if first else None
-    flagged = usd(row["usd_after_first_flag"]) if first else None
-    return [
-        row["conversation"],
-        row["source"],
-        row["events"],
-        row["verdict"],
-        row["worst"],
-        at,
-        first.get("reason"),
-        row["turns"],
-        usd(row["usd"]),
-        flagged,
-    ]
-
-
-def _total(rows: list[dict[str, Any]]) -> str:
-    flagged = [row for row in rows if row["first_flag"]]
-    spent = sum(row["usd_after_first_flag"] for row in flagged)
-    text = f"{len(rows)} conversations, {len(flagged)} flagged, {usd(spent)} spent after a first flag"
-    return colour(text, "stalling" if flagged else "ok")
+def _print(rows: list[dict[str, Any]], knobs: Any, why: str | None, *, timeline: bool, everything: bool) -> None:
+    if why is not None:
+        rows[:] = replay_screen.named(rows, why)
+        for row in rows:
+            typer.echo("\n".join(replay_screen.explained(row, knobs)))
+    elif rows:
+        typer.echo("\n".join(replay_screen.table(rows, timeline=timeline, everything=everything)))
+        typer.echo("\n".join(replay_screen.summary(rows)))

@@ -11,7 +11,7 @@ import typer
 from actors.cli.options import Json, RuntimeDir, colour, emit_json
 from actors.cli.table import clock, columns, plain, usd
 
-__all__ = ["EVIDENCE", "NOTHING_IS_DONE", "why"]
+__all__ = ["EVIDENCE", "NOTHING_IS_DONE", "evidence_lines", "why"]
 
 NOTHING_IS_DONE = "In this version every mode only warns: an alert is sent, nothing is stopped or compacted."
 
@@ -60,7 +60,7 @@ def screen(found: Mapping[str, Any]) -> list[str]:
         f"status {found.get('status')}, mode {mode}, {usd(found.get('usd_since_landed'))} and "
         f"{plain(found.get('turns_since_landed'))} turns since something landed",
         "",
-        *_evidence(found.get("evidence") or {}, found.get("thresholds") or {}),
+        *evidence_lines(found.get("evidence") or {}, found.get("thresholds") or {}),
         *_conversations(found.get("conversations")),
         *_transitions(found.get("transitions") or []),
         *_next(found.get("would_next")),
@@ -68,7 +68,8 @@ def screen(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _evidence(evidence: Mapping[str, Any], thresholds: Mapping[str, Any]) -> list[str]:
+def evidence_lines(evidence: Mapping[str, Any], thresholds: Mapping[str, Any]) -> list[str]:
+    """Lay out what was counted beside the thresholds that it is held against."""
     rows = [
         (name, _number(evidence[key]), _limits(limits, thresholds)) for key, name, limits in EVIDENCE if key in evidence
     ]

@@ -105,7 +105,7 @@ class Targets:
         return _two(tool, self._path(file)) if tool in PATTERNS else self._path(file)
 
     def _path(self, file: str) -> str:
-        absolute = file if file.startswith("/") else _resolved(self.root, file)
+        absolute = file if file.startswith("/") or not self.root else _resolved(self.root, file)
         shown = _inside(absolute, self.root) if self.root not in ("", "/") else None
         if shown is None:
             below_home = self._home and absolute.startswith(f"{self._home}/")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from actors.knobs import Progress
-from actors.messages import ProgressEvent, Transition, Verdict
+from actors.messages import Kind, ProgressEvent, Transition, Verdict
 from actors.sensors.readers.records import World
 from actors.tree.judge import rank
 from actors.tree.routing import Router
@@ -42,7 +42,7 @@ def replay_world(world: World, knobs: Progress) -> Iterator[dict[str, Any]]:
         if taken is None:
             continue
         row = rows.of(event.session_id)
-        row.events += 1
+        row.count(event)
         row.spend(taken.turns, taken.usd)
         for effect in taken.effects:
             if isinstance(effect, Transition):
@@ -122,17 +122,25 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Row:
-    """One row of the contract while it comes about; ``index`` counts the row's events from 0."""
+    """One row of the contract while it comes about; ``index`` counts the row's events from 0, ``calls`` its tool calls.
+
+    The call that made a flag counts among those up to it, and its dollars among those before it.
+    """
 
     conversation: str
     source: str
     events: int = 0
+    calls: int = 0
     turns: int = 0
     usd: float = 0.0
     usd_after: float = 0.0
     worst: Verdict = Verdict.OK
     first: dict[str, Any] | None = None
     transitions: list[dict[str, Any]] = field(default_factory=list)
+
+    def count(self, event: ProgressEvent) -> None:
+        self.events += 1
+        self.calls += event.kind is Kind.TOOL
 
     def spend(self, turns: int, usd: float) -> None:
         self.turns += turns
@@ -142,18 +150,20 @@ class _Row:
 
     def note(self, transition: Transition) -> None:
         index = max(self.events - 1, 0)
-        self.transitions.append({**transition.model_dump(mode="json"), "index": index})
+        self.transitions.append({**transition.model_dump(mode="json"), "index": index, "calls": self.calls})
         verdict = transition.after
         self.worst = max(self.worst, verdict, key=rank)
         if self.first is None and verdict is not Verdict.OK:
             reason = transition.reason.value
-            self.first = {"index": index, "t": transition.t, "verdict": verdict.value, "reason": reason}
+            at = {"index": index, "calls": self.calls, "t": transition.t}
+            self.first = {**at, "verdict": verdict.value, "reason": reason}
 
     def shown(self, verdict: Verdict) -> dict[str, Any]:
         return {
             "conversation": self.conversation,
             "source": self.source,
             "events": self.events,
+            "calls": self.calls,
             "verdict": verdict.value,
             "worst": self.worst.value,
             "first_flag": self.first,
@@ -161,4 +171,5 @@ class _Row:
             "turns": self.turns,
             "usd": round(self.usd, 6),
             "usd_after_first_flag": round(self.usd_after, 6),
+            "calls_after_first_flag": self.calls - self.first["calls"] if self.first else 0,
         }

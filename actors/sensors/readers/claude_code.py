@@ -54,6 +54,7 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
     """Yield one world: the session and its side chains."""
     unknown = Unknown(origin)
     chains: dict[str, _Chain] = {}
+    agents: dict[str, str] = {}  # a sub-agent's id -> its kind, as its dispatch named it
     for record in records:
         if isinstance(record, Problem):
             yield record
@@ -61,7 +62,7 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
         one = mapping(record.value)
         kind = one.get("type")
         if kind in ("user", "assistant", "system") and text(one.get("sessionId")):
-            _chain(chains, one, origin).take(kind, one)
+            _chain(chains, agents, one, origin).take(kind, one)
         elif kind not in IGNORED:
             unknown.note(kind)
     for chain in chains.values():
@@ -70,14 +71,15 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
     yield from unknown.problems()
 
 
-def _chain(chains: dict[str, _Chain], one: dict[str, Any], origin: Origin) -> _Chain:
+def _chain(chains: dict[str, _Chain], agents: dict[str, str], one: dict[str, Any], origin: Origin) -> _Chain:
     session = text(one.get("sessionId"))
     side = one.get("isSidechain") is True
-    key = f"{session}/{text(one.get('agentId')) or 'sidechain'}" if side else session
+    number = text(one.get("agentId"))
+    key = f"{session}/{number or 'sidechain'}" if side else session
     if key not in chains:
-        root = text(one.get("cwd"))
-        agent = text(one.get("attributionAgent")) or "subagent" if side else "main"
-        chains[key] = _Chain(Session(key, session if side else None, agent, root, origin.home))
+        agent = agents.get(number) or text(one.get("attributionAgent")) or "subagent"
+        made = Session(key, session if side else None, agent if side else "main", text(one.get("cwd")), origin.home)
+        chains[key] = _Chain(made, agents)
     return chains[key]
 
 
@@ -86,6 +88,7 @@ class _Chain:
     """One conversation while it is read; ``turn`` is the message whose lines are still coming."""
 
     session: Session
+    agents: dict[str, str]
     calls: dict[str, tuple[str, dict[str, Any], str]] = field(default_factory=dict)
     turn: tuple[str, float | None, Usage] | None = None
     told: set[str] = field(default_factory=set)
@@ -153,6 +156,8 @@ class _Chain:
             return
         name, given, round_ = known
         tool, args = renamed(name, given)
+        if tool == "task":
+            self.agents[text(mapping(facts).get("agentId"))] = text(given.get("subagent_type"))
         outcome = _outcome(tool, joined(block.get("content")), block.get("is_error") is True, mapping(facts))
         self.session.call(Call(tool, args, call_id=call_id, round=round_, t=t, **outcome))
 

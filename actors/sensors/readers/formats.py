@@ -29,7 +29,7 @@ from actors.sensors.readers import (
 from actors.sensors.readers.decode import by_documents, by_lines, is_lines
 from actors.sensors.readers.records import Origin, Problem, Record, World
 
-__all__ = ["AUTO", "FORMATS", "STDIN", "Format", "read_file"]
+__all__ = ["AUTO", "FORMATS", "STDIN", "Format", "companions", "read_file"]
 
 AUTO = "auto"
 STDIN = Path("-")
@@ -73,10 +73,19 @@ def read_file(path: Path, name: str = AUTO, home: str = "") -> Iterator[World | 
     looked = list(islice(records, _LOOK_AT))
     chosen = FORMATS.get(name) or _recognised(looked)
     if chosen is not None:
-        yield from chosen.read(origin, chain(looked, records))
+        beside = chain.from_iterable(by_lines(str(one), _lines(one, broken)) for one in companions(path))
+        yield from chosen.read(origin, chain(looked, records, beside if chosen.read is claude_code.read else ()))
     elif not broken:
         yield Problem(str(path), f"no known format, allowed: {', '.join(FORMATS)}")
     yield from broken
+
+
+def companions(path: Path) -> list[Path]:
+    """Return the transcripts of sub-agents that belong to a session of Claude Code: SESSION/subagents/*.jsonl."""
+    try:
+        return sorted((path.parent / path.name.partition(".")[0] / "subagents").glob("*.jsonl"))
+    except OSError:
+        return []
 
 
 def _recognised(looked: list[Record | Problem]) -> Format | None:

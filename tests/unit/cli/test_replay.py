@@ -22,7 +22,8 @@ def log(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, **environment: str) -> tuple[int, str, str]:
-    clean = {"XDG_CONFIG_HOME": "/nonexistent", "NO_COLOR": "1"} | environment
+    nowhere = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "/nonexistent")
+    clean = {**nowhere, "NO_COLOR": "1", **environment}
     result = CliRunner().invoke(app, ["replay", *map(str, arguments)], env=clean)
     return result.exit_code, result.stdout, result.stderr
 
@@ -40,8 +41,10 @@ def test_replay_table_says_what_was_spent_after_the_flag(log: Path) -> None:
     code, out, _ = run(log)
 
     assert code == 0
-    assert out.splitlines()[0].startswith("CONVERSATION  SOURCE  EVENTS  VERDICT")
-    assert out.splitlines()[-1] == "1 conversations, 1 flagged, $2.25 spent after a first flag"
+    assert out.splitlines()[0].startswith("CONVERSATION  SOURCE  CALLS  VERDICT")
+    assert out.splitlines()[-1] == (
+        "1 conversations, 1 flagged; stopping at the first flag would have saved $2.25 of $3.50 and 9 calls"
+    )
 
 
 def test_replay_directory_reads_what_is_in_it(log: Path) -> None:
@@ -66,7 +69,7 @@ def test_replay_uses_the_knobs_of_file_and_environment(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "PATH"),
+        ([], 5, "no history of any client was found; looked in\n  opencode: "),
         (["/nonexistent/log.jsonl"], 2, "/nonexistent/log.jsonl: no such file or directory"),
         (["--format", "telex", "/dev/null"], 2, "--format = 'telex', allowed: auto, opencode"),
         (["/dev/null"], 5, "no conversation could be read"),

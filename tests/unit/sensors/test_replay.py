@@ -7,11 +7,11 @@ from typing import Any
 from actors.messages import Kind, ProgressEvent
 from actors.sensors.readers.records import World
 from actors.sensors.replay import replay_world, stamped
-from tests.unit.tree.streams import KNOBS, call, event
+from tests.unit.tree.streams import SPECIFICATION, call, event
 
 
 def rows(*events: ProgressEvent, name: str | None = "c1") -> list[dict[str, Any]]:
-    return list(replay_world(World(name, "test", events), KNOBS))
+    return list(replay_world(World(name, "test", events), SPECIFICATION))
 
 
 def test_row_has_the_fields_of_the_contract() -> None:
@@ -22,12 +22,14 @@ def test_row_has_the_fields_of_the_contract() -> None:
         "conversation": "c1",
         "source": "test",
         "events": 15,
+        "calls": 15,
         "verdict": "stalling",
         "worst": "stalling",
-        "first_flag": {"index": 9, "t": 9.0, "verdict": "stalling", "reason": "duplicates"},
+        "first_flag": {"index": 9, "calls": 10, "t": 9.0, "verdict": "stalling", "reason": "duplicates"},
         "turns": 15,
         "usd": 1.5,
         "usd_after_first_flag": 0.5,
+        "calls_after_first_flag": 5,
     }
     assert (transition["index"], transition["before"], transition["after"]) == (9, "ok", "stalling")
     assert transition["evidence"]["top_repeat"] == 10
