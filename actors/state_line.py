@@ -11,7 +11,8 @@ __all__ = ["headline", "state_line"]
 def state_line(mode: str, trees: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
     """Say it. ``trees`` is that of the status, ``seen`` a dumped Sighted or {"error"}."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in trees["by_verdict"].items())
-    return f"mode {mode}; trees {trees['total']} ({counts or trees.get('error', 'none')}); {_clients(seen)}"
+    total = "unknown" if trees["total"] is None else trees["total"]
+    return f"mode {mode}; trees {total} ({counts or trees.get('error', 'none')}); {_clients(seen)}"
 
 
 def headline(trees: Mapping[str, Any]) -> str:

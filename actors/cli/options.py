@@ -13,12 +13,31 @@ __all__ = ["ConfigOption", "Json", "RuntimeDir", "StateDir", "colour", "emit_jso
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RuntimeDir = Annotated[
-    Path | None, typer.Option("--runtime-dir", metavar="DIR", help="Directory of the sockets of the daemon.")
+    Path | None,
+    typer.Option(
+        "--runtime-dir",
+        metavar="DIR",
+        help="Directory of the sockets of the daemon; default: $TREEWARDEN_RUNTIME_DIR, else "
+        "$XDG_RUNTIME_DIR/treewarden, else /tmp/treewarden-UID.",
+    ),
 ]
 StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", metavar="DIR", help="Directory of the database and the tokens.")
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="Directory of the database and the tokens; default: $TREEWARDEN_STATE_DIR, else "
+        "$XDG_STATE_HOME/treewarden, else ~/.local/state/treewarden.",
+    ),
 ]
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Configuration file (YAML).")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration file (YAML); default: $TREEWARDEN_CONFIG, else ~/.config/treewarden/treewarden.yaml.",
+    ),
+]
 
 _CODES = {"ok": "32", "stalling": "33", "looping": "31", "note": "33", "bad": "31"}
 
