@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from supervisor.children import Child
@@ -47,14 +46,14 @@ def answer(supervisor: Supervisor, request: Request) -> Work:
 
 
 def _start_child(supervisor: Supervisor, request: StartChild) -> Work:
+    try:
+        supervisor.spec.check_child(request.spec)
+    except SpecError as error:
+        return No(Refusal.INVALID, str(error))
     present = supervisor.table.get(request.spec.id)
     if present is not None:
         known = Refusal.ALREADY_STARTED if present.state.live else Refusal.ALREADY_PRESENT
         return No(known, f"run {present.run}" if present.state.live else "")
-    try:
-        replace(supervisor.spec, children=(request.spec,))
-    except SpecError as error:
-        return No(Refusal.INVALID, str(error))
     child = supervisor.table.new(request.spec)
     supervisor.table.add(child)  # its events have to find it; a failed one leaves again
     return (yield from _start(supervisor, child, keep=request.spec.restart is not Restart.TEMPORARY))
@@ -99,8 +98,10 @@ def _terminate_dynamic(supervisor: Supervisor, request: TerminateChild) -> Work:
     assert template is not None
     if request.id == template.id:
         return No(Refusal.DYNAMIC)
-    gone = supervisor.table.get(request.id) is None and _was_ours(template.id, request.id)
-    return Done() if gone else (yield from _terminate_child(supervisor, request))
+    child = supervisor.table.get(request.id)
+    gone = child is None and _was_ours(template.id, request.id)
+    other = child is not None and request.run not in (None, child.served)
+    return Done() if gone or other else (yield from _terminate_child(supervisor, request))
 
 
 def _was_ours(template: str, name: str) -> bool:
@@ -164,8 +165,11 @@ def _count_children(supervisor: Supervisor, _request: CountChildren) -> Work:
     children = list(supervisor.table)
     template = supervisor.table.template
     supervisors = sum(child.spec.type is ChildType.SUPERVISOR for child in children)
-    specs = len(children) if template is None else 1
-    return Counts(specs, sum(child.alive for child in children), supervisors, len(children) - supervisors)
+    workers = len(children) - supervisors
+    if template is None:
+        return Counts(len(children), sum(child.alive for child in children), supervisors, workers)
+    # OTP looks at its books here, not at who is alive.
+    return Counts(1, sum(not child.state.restarting for child in children), supervisors, workers)
     yield
 
 

@@ -47,12 +47,16 @@ class Standing:
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """One child. ``end`` is its death while that is not dealt with yet; ``waiter`` is who waits for it."""
+    """One child.
+
+    ``served`` is the last run that was ready, ``end`` a death that is not dealt with yet, ``waiter`` who waits for it.
+    """
 
     spec: ChildSpec
     window: Window
     state: ChildState = ChildState.STOPPED
     run: int = 0
+    served: int = 0
     ready_at: float | None = None
     failures: int = 0
     excesses: int = 0

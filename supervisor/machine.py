@@ -77,6 +77,7 @@ class Machine:
         self._mailbox: deque[Message] = deque()
         self._main: Task | None = None
         self._beside: dict[str, Task] = {}
+        self.serving: Call | None = None
 
     @property
     def busy(self) -> bool:
@@ -169,6 +170,9 @@ class Machine:
             if task is not None:
                 self._drop(task)
         self._beside.clear()
+        if self.serving is not None:
+            self.post(self.serving)  # refused once nothing is left, like those that wait
+            self.serving = None
         self._launch(self.shut_down(reason, kill=kill))
 
     def _drop(self, task: Task) -> None:
@@ -242,7 +246,7 @@ class Machine:
             return
         if isinstance(event, Ready):
             if child.state is ChildState.STARTING:
-                child.state, child.ready_at = ChildState.READY, self.now
+                child.state, child.ready_at, child.served = ChildState.READY, self.now, child.run
                 self._resume(child)
             return
         child.end = event
@@ -270,7 +274,8 @@ class Machine:
     def stop(self, child: Child) -> Generator[Child, None, None]:
         """Stop a child within its budget and wait; one that has died unnoticed is asked for its reason, as in OTP."""
         self.order_stop(child, kill=False)
-        yield from self.stopped(child)
+        yield from self.gone(child)
+        self.settle(child)
 
     def order_stop(self, child: Child, *, kill: bool) -> None:
         """Tell a living child to stop."""
@@ -279,10 +284,13 @@ class Machine:
             child.state = ChildState.STOPPING
             self.emit(Stop(child.id, child.run, "brutal_kill" if kill else child.spec.shutdown))
 
-    def stopped(self, child: Child) -> Generator[Child, None, None]:
-        """Wait until a child that was told to stop is gone, and report an end that was not the one asked for."""
+    def gone(self, child: Child) -> Generator[Child, None, None]:
+        """Wait until a child that was told to stop is gone."""
         while child.state is ChildState.STOPPING:
             yield child
+
+    def settle(self, child: Child) -> None:
+        """Note that a child is stopped, and report an end that was not the one asked for."""
         if isinstance(child.end, Exited) and not _as_asked(child, child.end.ending):
             self.report("shutdown_error", child, child.end.reason)
         child.state, child.end = ChildState.STOPPED, None

@@ -67,9 +67,13 @@ class StartDynamic:
 
 @dataclass(frozen=True, slots=True)
 class TerminateChild:
-    """Stop a child and keep its spec (a temporary or dynamic one is deleted): Done or not_found."""
+    """Stop a child and keep its spec (a temporary or dynamic one is deleted): Done or not_found.
+
+    A dynamic child keeps its id over restarts; with ``run`` only this incarnation of it is meant, as with a pid in OTP.
+    """
 
     id: str
+    run: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

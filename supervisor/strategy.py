@@ -68,21 +68,15 @@ class Supervisor(Machine):
     def shut_down(self, reason: str, *, kill: bool) -> Task:
         """Stop the children in reverse order; those of a dynamic supervisor, and to kill, all at once."""
         children = list(self.table)[::-1]
-        together = kill or self.spec.strategy is Strategy.DYNAMIC
-        for child in children if together else ():
-            self.order_stop(child, kill=kill)
-        for child in children:
-            if kill:
-                yield from self._gone(child)
-            else:
-                yield from self.stop(child)
+        if kill or self.spec.strategy is Strategy.DYNAMIC:
+            for child in children:
+                self.order_stop(child, kill=kill)
+            for child in children:
+                yield from self.gone(child)
+        for child in () if kill else children:
+            yield from self.stop(child)
         self.down(reason, Ending.KILLED if kill else Ending.SHUTDOWN)
         return None
-
-    def _gone(self, child: Child) -> Generator[Child, None, None]:
-        while child.state is ChildState.STOPPING:
-            yield child
-        child.state = ChildState.STOPPED
 
     # Messages
 
@@ -91,12 +85,17 @@ class Supervisor(Machine):
         if isinstance(message, Halt):
             return (yield from _ready_made("shutdown"))
         if isinstance(message, Call):
-            answer = yield from calls.answer(self, message.request)
-            self.emit(Reply(message.ref, answer))
-            return None
+            return (yield from self._serve(message))
         if isinstance(message, Exited):
             return (yield from self._on_exit(message))
         return (yield from self._on_due(message))
+
+    def _serve(self, call: Call) -> Task:
+        self.serving = call
+        answer = yield from calls.answer(self, call.request)
+        self.serving = None
+        self.emit(Reply(call.ref, answer))
+        return None
 
     def independent(self, message: Message) -> Child | None:
         """Return the child whose restart need not wait: a dead or due one among independent siblings."""

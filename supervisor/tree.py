@@ -159,11 +159,15 @@ class Tree:
         elif isinstance(command, Stop) and command.id in self._machines:
             return self._stop(command, out)
         elif isinstance(command, Up | Down) and name != self.spec.id:
-            return [(self._owner[name], self._outcome(name, command))]
+            return self.to_parent(name, self._outcome(name, command))
         elif isinstance(command, Forget):
             self._owner.pop(command.id, None)
         out.append(command)
         return []
+
+    def to_parent(self, name: str, event: Event) -> list[tuple[str, Event]]:
+        """Address the news of a nested supervisor to its parent; one may subclass the tree to hold them up."""
+        return [(self._owner[name], event)]
 
     def _create(self, command: Start, spec: SupervisorSpec) -> Boot:
         self._owner.update(_owners(spec))
