@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from actors.judge_knobs import Patterns
 from actors.messages import Mode, Severity
 
 __all__ = [
@@ -83,7 +84,7 @@ Url = Annotated[str, AfterValidator(_url)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
-class Progress(Section):
+class Progress(Patterns):
     """The judge: when a conversation is stalling or looping."""
 
     mode: Mode = _knob(Mode.WARN, "what may be done about a detection; in this version every mode only warns")

@@ -5,9 +5,10 @@ Pure, deterministic across processes (unlike ``hash``), so that a snapshot made 
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from functools import lru_cache
+from hashlib import blake2b, sha256
 
-__all__ = ["UNKNOWN", "key_of", "pair_key"]
+__all__ = ["SILENT", "UNKNOWN", "key_of", "name_key", "pair_key", "without_arguments"]
 
 UNKNOWN = 0
 _MASK = (1 << 60) - 1
@@ -28,3 +29,28 @@ def key_of(text: str | None) -> int:
 def pair_key(first: int, second: int) -> int:
     """Combine two keys into one; ``second`` may be ``UNKNOWN``."""
     return (first * 0x9E3779B97F4A7C15 + second * 0xC2B2AE3D27D4EB4F + 1) & _MASK
+
+
+@lru_cache(maxsize=8192)
+def name_key(name: str) -> int:
+    """Map a tool's name or a target to an integer."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big") | 1 << 60
+
+
+@lru_cache(maxsize=1024)
+def without_arguments(tool: str) -> frozenset[int]:
+    """Return the fingerprints of a call of ``tool`` with no arguments, in the forms that sensors give it."""
+    texts = (f"{tool}\n{{}}", f"{tool}\0null", f"{tool}\0{{}}")
+    whole = [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
+    return frozenset(key_of(digest[:length]) for digest in whole for length in (16, 32, 64))
+
+
+def _silent() -> frozenset[int]:
+    texts = [f"{code}\n{text}" for code in ("", 0, 1) for text in ("", "(no output)")]
+    whole = [sha256(text.encode()).hexdigest() for text in ("", *texts)]
+    return frozenset(key_of(digest[:length]) for digest in whole for length in (16, 32, 64)) | {_CONVERTED}
+
+
+# outcomes that say nothing: no output at all, in the forms that sensors give it, and in that of converted transcripts
+_CONVERTED = key_of("4b4e83e96cb35891")
+SILENT = _silent()

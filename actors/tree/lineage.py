@@ -6,6 +6,8 @@ beyond ``MAX_DEPTH`` are ignored and counted. A parent nobody heard of is a plac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from actors.knobs import Progress
 from actors.messages import ProgressEvent, Reason
 from actors.tree.state import MAX_CONVERSATIONS, Conversation, TreeState
@@ -47,9 +49,9 @@ def appear(tree: TreeState, name: str, knobs: Progress) -> Conversation:
     return conversation
 
 
-def touch(tree: TreeState, conversation: Conversation) -> None:
+def touch(tree: TreeState, lineage: Iterable[Conversation]) -> None:
     """Note that a conversation is alive, and with it its ancestors, who may be waiting for it."""
-    for one in tree.lineage(conversation):
+    for one in lineage:
         one.alive_at = tree.now
         one.retired = False
     if tree.oldest_alive is None:

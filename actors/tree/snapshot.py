@@ -1,7 +1,7 @@
 """Snapshots: a tree as JSON text and back; a loaded state behaves like the one that was dumped.
 
-``FORMAT`` grows when the text changes its meaning; a text of another format is refused, and the caller replays the
-events instead.
+``FORMAT`` grows when the text changes its meaning. Format 1, from before the trail, is read with an empty one; a text
+of any other format is refused, and the caller replays the events instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.tree.window import Call, Window
 
 __all__ = ["FORMAT", "SnapshotFormat", "dump", "load"]
 
-FORMAT = 1
+FORMAT = 2
 
 _TREE = ("id", "seq", "now", "last_event_at", "ignored_links", "forgotten", "oldest_alive", "knobs_key")
 _CONVERSATION = (
@@ -43,6 +43,7 @@ _CONVERSATION = (
     "context_tokens",
 )
 _TALLIES = ("repeats", "failures", "target_failures")
+_OLD_CALL = 6  # fields of a call in format 1
 
 
 class SnapshotFormat(ValueError):
@@ -63,8 +64,8 @@ def dump(tree: TreeState) -> str:
 def load(text: str) -> TreeState:
     """Read what ``dump`` wrote. Raises ``SnapshotFormat`` for another format."""
     body = json.loads(text)
-    if body.get("format") != FORMAT:
-        raise SnapshotFormat(f"snapshot format {body.get('format')!r}, allowed: {FORMAT}")
+    if body.get("format") not in (1, FORMAT):
+        raise SnapshotFormat(f"snapshot format {body.get('format')!r}, allowed: 1, {FORMAT}")
     tree = TreeState(**{name: body[name] for name in _TREE})
     tree.mode = Mode(body["mode"]) if body["mode"] else None
     tree.alerted = Verdict(body["alerted"])
@@ -86,16 +87,19 @@ def _saved(one: Conversation) -> dict[str, Any]:
         "reason": one.reason,
         "requests": list(one.requests.items()),
         "window": [window.limit, window.span, window.since, list(window.calls)],
+        "trail": one.trail.saved(),
     }
 
 
 def _loaded(saved: dict[str, Any]) -> Conversation:
     limit, span, since, calls = saved["window"]
     window = Window(limit, span)
-    window.restore([Call(*call) for call in calls], since, limit, span)
+    window.restore([Call(*(call if len(call) > _OLD_CALL else [*call, False])) for call in calls], since, limit, span)
     one = Conversation(window=window, **{name: saved[name] for name in _CONVERSATION})
     one.verdict, one.reason = Verdict(saved["verdict"]), Reason(saved["reason"])
     one.requests = dict(saved["requests"])
     for name in _TALLIES:
         getattr(one, name).restore(saved[name])
+    if "trail" in saved:
+        one.trail.restore(saved["trail"])
     return one

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from actors.knobs import Progress
 from actors.messages import Mode, Reason, Status, Verdict
 from actors.tree.tally import Tally
+from actors.tree.trail import Trail
 from actors.tree.window import Window
 
 __all__ = ["MAX_CONVERSATIONS", "MAX_STATES", "Conversation", "TreeState", "new_tree"]
@@ -55,6 +56,7 @@ class Conversation:
     repeats: Tally = field(default_factory=lambda: Tally(_SESSION_KEYS))
     failures: Tally = field(default_factory=lambda: Tally(_STREAK_KEYS))
     target_failures: Tally = field(default_factory=lambda: Tally(_STREAK_KEYS))
+    trail: Trail = field(default_factory=Trail)
 
     @property
     def status(self) -> Status:
@@ -64,8 +66,12 @@ class Conversation:
             return Status.RETIRED
         return Status.IDLE if self.idle or self.placeholder else Status.ACTIVE
 
-    def reset(self, now: float) -> None:
+    def reset(self, now: float, *, landed: bool = False) -> None:
         """Start counting anew: something landed, the user spoke, or an operator resumed."""
+        if landed:
+            self.trail.clear_since()
+        else:
+            self.trail.clear()
         self.reset_at = now
         self.quiet = self.turns_since = self.calls_since = self.injected_since = 0
         self.usd_since = 0.0

@@ -16,7 +16,7 @@ import sys
 from actors.knobs import Progress
 from actors.messages import Command, ErrorClass, Kind, Mode, ProgressEvent, Reason, Tick
 from actors.tree.alerts import follow_verdict
-from actors.tree.keys import key_of, pair_key
+from actors.tree.keys import UNKNOWN, key_of, name_key, pair_key, without_arguments
 from actors.tree.lineage import arrive, touch
 from actors.tree.merge import merge
 from actors.tree.state import MAX_STATES, Conversation, TreeState
@@ -63,20 +63,24 @@ def _progress(run: Run, event: ProgressEvent) -> None:
     conversation.turns += turns
     conversation.usd += usd
     injected = event.injected or event.kind is Kind.INJECTED
+    lineage = (conversation,) if conversation.parent is None else tuple(tree.lineage(conversation))
     if not injected:
-        touch(tree, conversation)
+        touch(tree, lineage)
         conversation.idle = event.kind is Kind.IDLE
-    for one in tree.lineage(conversation):
+    for one in lineage:
         one.turns_since += turns
         one.usd_since += usd
     if injected:
-        conversation.injected_since += event.kind in (Kind.INJECTED, Kind.USER)
+        if event.kind in (Kind.INJECTED, Kind.USER):
+            conversation.injected_since += 1
+            if not conversation.questions:  # whoever waits for an answer is right to do nothing (T02)
+                conversation.trail.nudge()
     elif event.kind is Kind.TOOL:
         _call(run, conversation, event)
     else:
         _other(run, conversation, event)
     called = event.kind is Kind.TOOL and not injected
-    for one in tree.lineage(conversation):
+    for one in lineage:
         if not one.retired:
             settle(run, one, call=called and one is conversation)
 
@@ -88,6 +92,13 @@ def _other(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
         restart(run, conversation, Reason.USER_TURN)
     elif kind is Kind.TURN:
         conversation.questions = 0
+    elif kind is Kind.ASSISTANT or kind is Kind.REASONING:
+        if event.said is not None:
+            conversation.trail.say(key_of(event.said), _simhash(event.said_sim))
+    elif kind is Kind.DONE:
+        conversation.trail.done()
+    elif kind is Kind.COMPACTION:
+        conversation.trail.squeeze()
     elif kind is Kind.OPEN:
         conversation.questions += event.call_id is None
     elif kind is Kind.DELETED or (kind is Kind.CLOSE and _ends(conversation, event)):
@@ -97,44 +108,88 @@ def _other(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
         conversation.questions = max(0, conversation.questions - 1)
 
 
+def _simhash(text: str | None) -> int:
+    """Read a 64-bit simhash; 0 for an absent or a foreign one."""
+    try:
+        return int(text, 16) if text and len(text) <= 16 else 0
+    except ValueError:
+        return 0
+
+
 def _ends(conversation: Conversation, event: ProgressEvent) -> bool:
     return event.call_id is None and event.request_id is None and not conversation.questions
 
 
 def _call(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
-    window, knobs = conversation.window, run.knobs
+    conversation.calls_since += 1
+    conversation.trail.calls += 1
+    if event.error in _NOT_ITS_FAULT:
+        if event.error is ErrorClass.PROVIDER:
+            conversation.trail.refused(run.tree.now, run.knobs.pause_s)
+    else:
+        _judged_call(run, conversation, event)
+    conversation.trail.last_t = run.tree.now
+
+
+def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    window, knobs, trail = conversation.window, run.knobs, conversation.trail
     if window.limit != knobs.window or window.span != knobs.novelty_calls:
         window.resize(knobs.window, knobs.novelty_calls)
-    conversation.calls_since += 1
-    fingerprint, slice_key = key_of(event.fingerprint), key_of(event.slice)
+    fingerprint, outcome, slice_key = _fingerprint(event), key_of(event.result), key_of(event.slice)
     target = sys.intern(event.target) if event.target else None
-    call = window.push(fingerprint, key_of(event.result), slice_key, target or slice_key or fingerprint, target)
-    if fingerprint:
-        conversation.repeats.add(call.exact)
-    _outcome(conversation, event, fingerprint, target)
-    if event.landed and _is_new(run.tree, event):
-        restart(run, conversation, Reason.LANDED)
-
-
-def _outcome(conversation: Conversation, event: ProgressEvent, fingerprint: int, target: str | None) -> None:
-    if event.error in _NOT_ITS_FAULT or (event.exit is None and event.error is None):
-        return
-    if event.exit or event.error is not None:
-        if fingerprint:
-            conversation.failures.add(fingerprint)
-        if target:
-            conversation.target_failures.add(target)
-    else:
+    failed = bool(event.exit) or event.error is not None
+    passed = event.exit == 0 and not failed
+    exact = pair_key(fingerprint, outcome) if fingerprint else UNKNOWN
+    seen = conversation.repeats.counts.get(exact, 0)
+    waited = seen > 0 and trail.waited(outcome, passed=passed, t=run.tree.now, pause_s=knobs.pause_s)
+    window.push(fingerprint, outcome, slice_key, target or slice_key or fingerprint, target, waited=waited)
+    target_key = name_key(target) if target else slice_key
+    place = pair_key(name_key(event.tool or ""), target_key)
+    if failed and not waited:
+        _failed(conversation, fingerprint, target)
+        batch = event.error in (None, ErrorClass.EDIT_MISMATCH)
+        trail.failed(outcome, place, target_key, repeated=seen > 0, batch=batch)
+    elif passed:
         conversation.failures.drop(fingerprint)
         if target:
             conversation.target_failures.drop(target)
+        trail.passed(place)
+    if event.landed:
+        trail.land(fingerprint, outcome, place)
+        if _is_new(run.tree, event, exact if outcome else UNKNOWN):
+            restart(run, conversation, Reason.LANDED)
+            return
+    if waited:
+        trail.wait()
+        return
+    if fingerprint:
+        conversation.repeats.add(exact)
+    trail.call(exact, seen, outcome, UNKNOWN if event.landed else target_key, passed=passed)
 
 
-def _is_new(tree: TreeState, event: ProgressEvent) -> bool:
-    """Whether this state of this target has not landed before; without a state every landing is new (T47)."""
-    if event.state is None:
+def _fingerprint(event: ProgressEvent) -> int:
+    """Return the exact key; a call that names no arguments and no outcome says nothing about repeats."""
+    fingerprint = key_of(event.fingerprint)
+    if event.result is None and event.tool and fingerprint in without_arguments(event.tool):
+        return UNKNOWN
+    return fingerprint
+
+
+def _failed(conversation: Conversation, fingerprint: int, target: str | None) -> None:
+    if fingerprint:
+        conversation.failures.add(fingerprint)
+    if target:
+        conversation.target_failures.add(target)
+
+
+def _is_new(tree: TreeState, event: ProgressEvent, exact: int) -> bool:
+    """Whether this landed for the first time (T47): the state of its target, or else the same edit with this outcome.
+
+    Where neither is known it is taken as new.
+    """
+    key = exact if event.state is None else pair_key(key_of(event.target), key_of(event.state))
+    if key == UNKNOWN:
         return True
-    key = pair_key(key_of(event.target), key_of(event.state))
     known = tree.landed_states.pop(key, False) is None
     tree.landed_states[key] = None
     if len(tree.landed_states) > MAX_STATES:

@@ -4,24 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["Key", "Tally"]
+__all__ = ["Bag", "Key", "Tally"]
 
 Key = int | str
+
+
+class Bag:
+    """Count keys; nothing is forgotten."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.counts
+
+    def add(self, key: Key) -> None:
+        self.counts[key] = self.counts.get(key, 0) + 1
+
+    def remove(self, key: Key) -> None:
+        """Take one back."""
+        left = self.counts[key] - 1
+        if left:
+            self.counts[key] = left
+        else:
+            del self.counts[key]
+
+    def clear(self) -> None:
+        if self.counts:
+            self.counts = {}
 
 
 class Tally:
     """Count keys; with ``limit`` the key that was added to least recently is forgotten first.
 
-    ``top`` is the largest count, ``total`` the sum of all; ``_levels[n]`` is how many keys have the count n, and makes
-    that O(1).
+    ``top`` is the largest count; ``_levels[n]`` is how many keys have the count n, for n of 2 and more, and makes that
+    O(1). Most keys come once, and cost no level.
     """
 
-    __slots__ = ("_levels", "_limit", "counts", "top", "total")
+    __slots__ = ("_levels", "_limit", "counts", "top")
 
     def __init__(self, limit: int = 0) -> None:
         self.counts: dict[Key, int] = {}
         self.top = 0
-        self.total = 0
         self._levels: dict[int, int] = {}
         self._limit = limit
 
@@ -32,30 +61,42 @@ class Tally:
         return key in self.counts
 
     def add(self, key: Key) -> None:
-        before = self.counts.pop(key, 0)
-        self.counts[key] = before + 1
-        self._shift(before, before + 1)
-        if self._limit and len(self.counts) > self._limit:
-            self.drop(next(iter(self.counts)))
+        counts = self.counts
+        count = (counts.pop(key, 0) if self._limit else counts.get(key, 0)) + 1
+        counts[key] = count
+        if count > 1:
+            levels = self._levels
+            levels[count] = levels.get(count, 0) + 1
+            if count > 2:
+                self._leave(count - 1)
+        self.top = max(self.top, count)
+        if self._limit and len(counts) > self._limit:
+            self.drop(next(iter(counts)))
 
     def remove(self, key: Key) -> None:
         """Take one back; the key keeps its place in the order of forgetting."""
-        before = self.counts[key]
-        if before == 1:
+        count = self.counts[key]
+        if count == 1:
             del self.counts[key]
         else:
-            self.counts[key] = before - 1
-        self._shift(before, before - 1)
+            self.counts[key] = count - 1
+            if count > 2:
+                self._levels[count - 1] = self._levels.get(count - 1, 0) + 1
+            self._leave(count)
+        if count == self.top:
+            self._lower()
 
     def drop(self, key: Key) -> None:
         """Forget a key altogether; an unknown one is fine."""
-        before = self.counts.pop(key, 0)
-        if before:
-            self._shift(before, 0)
+        count = self.counts.pop(key, 0)
+        if count > 1:
+            self._leave(count)
+        if count and count == self.top:
+            self._lower()
 
     def clear(self) -> None:
         if self.counts:
-            self.counts, self._levels, self.top, self.total = {}, {}, 0, 0
+            self.counts, self._levels, self.top = {}, {}, 0
 
     def pairs(self) -> list[tuple[Key, int]]:
         """Return ``(key, count)`` pairs, least recently added first."""
@@ -66,20 +107,18 @@ class Tally:
         self.clear()
         for key, count in pairs:
             self.counts[key] = count
-            self._shift(0, count)
+            if count > 1:
+                self._levels[count] = self._levels.get(count, 0) + 1
+            self.top = max(self.top, count)
 
-    def _shift(self, before: int, after: int) -> None:
-        self.total += after - before
-        levels = self._levels
-        if before:
-            if levels[before] == 1:
-                del levels[before]
-            else:
-                levels[before] -= 1
-        if after:
-            levels[after] = levels.get(after, 0) + 1
-        if after > self.top:
-            self.top = after
-        elif before == self.top and before not in levels:
-            # one step down is enough after remove; drop may leave a gap, which the adds that made it have paid for
-            self.top = after or max(levels, default=0)
+    def _leave(self, count: int) -> None:
+        left = self._levels[count] - 1
+        if left:
+            self._levels[count] = left
+        else:
+            del self._levels[count]
+
+    def _lower(self) -> None:
+        """Find the top again: one step after ``remove``; ``drop`` may leave a gap, which its adds have paid for."""
+        if self.top not in self._levels and (self.top > 1 or not self.counts):
+            self.top = max(self._levels, default=1 if self.counts else 0)

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from actors.knobs import Progress
 from actors.messages import AlertEffect, Evidence, Reason, Transition, Verdict
-from actors.tree.judge import judge, rank
+from actors.tree.judge import calm, judge, rank
 from actors.tree.signals import evidence_of, signals_of
 from actors.tree.state import Conversation, TreeState
 
@@ -32,7 +32,10 @@ class Run:
 
 def settle(run: Run, conversation: Conversation, *, call: bool) -> None:
     """Judge one conversation; ``call`` says that it made one itself, which is what a quiet window is counted in."""
-    found, reason = judge(signals_of(conversation, run.knobs), run.knobs)
+    if calm(conversation, run.knobs):
+        found, reason = Verdict.OK, Reason.NONE
+    else:
+        found, reason = judge(signals_of(conversation, run.knobs), run.knobs)
     before = conversation.verdict
     if found is before:
         conversation.quiet = 0
@@ -90,10 +93,15 @@ def change(
 
 
 def clear(run: Run, conversation: Conversation, reason: Reason) -> None:
-    """Start counting anew and fall to ok; the transition's evidence is from before."""
-    evidence = None if conversation.verdict is Verdict.OK else evidence_of(conversation, run.knobs)
-    conversation.reset(run.tree.now)
-    change(run, conversation, Verdict.OK, reason, evidence=evidence)
+    """Start counting anew and fall to what is left, mostly ok; the transition's evidence is from before."""
+    before = conversation.verdict
+    evidence = None if before is Verdict.OK else evidence_of(conversation, run.knobs)
+    conversation.reset(run.tree.now, landed=reason is Reason.LANDED)
+    if before is Verdict.OK:
+        return
+    found = judge(signals_of(conversation, run.knobs), run.knobs)[0]
+    if rank(found) < rank(before):  # what outlives a landing may speak as loudly as before: then nothing changed
+        change(run, conversation, found, reason, evidence=evidence)
 
 
 def restart(run: Run, conversation: Conversation, reason: Reason) -> None:

@@ -4,6 +4,7 @@ The window outlives a landing; its counters do not: they look at the calls since
 an agent repeated before a change landed is not held against it afterwards. Two keys per call (T41): the exact one is
 fingerprint and outcome, the slice is what was touched. A call repeated word for word whose outcome is new is polling,
 or a test after an edit: neither a duplicate nor a repeat. Outcomes that the sensor does not know are taken as equal.
+A repeat that waits (``trail``) is neither, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from typing import NamedTuple
 
 from actors.tree.keys import UNKNOWN, pair_key
-from actors.tree.tally import Key, Tally
+from actors.tree.tally import Bag, Key, Tally
 
 __all__ = ["Call", "Window"]
 
@@ -26,27 +27,29 @@ class Call(NamedTuple):
     place: Key
     target: str | None
     polled: bool
+    waited: bool
 
 
 class Window:
     """The last ``limit`` calls; distinct places are counted over the last ``span`` <= ``limit`` of them (P008)."""
 
-    __slots__ = ("calls", "exact", "fingerprints", "limit", "places", "since", "slices", "span")
+    __slots__ = ("calls", "exact", "fingerprints", "known", "limit", "places", "since", "slices", "span")
 
     def __init__(self, limit: int, span: int) -> None:
         self.limit = limit
         self.span = span
         self.calls: deque[Call] = deque()
         self.since = 0
-        self.fingerprints = Tally()
+        self.fingerprints = Bag()
+        self.known = 0  # calls since the reset that have a fingerprint and wait for nothing
         self.exact = Tally()
         self.slices = Tally()
-        self.places = Tally()
+        self.places = Bag()
 
     @property
     def dup_share(self) -> float:
         """Share of calls since the reset that repeat an earlier one, outcome included (P035)."""
-        return (self.fingerprints.total - len(self.exact)) / self.since if self.since else 0.0
+        return (self.known - len(self.exact)) / self.since if self.since else 0.0
 
     @property
     def top_repeat(self) -> int:
@@ -58,11 +61,20 @@ class Window:
         """Calls that ``len(places)`` looks at."""
         return min(self.since, self.span)
 
-    def push(self, fingerprint: int, outcome: int, slice_key: int, place: Key, target: str | None) -> Call:
+    def push(
+        self,
+        fingerprint: int,
+        outcome: int,
+        slice_key: int,
+        place: Key,
+        target: str | None,
+        *,
+        waited: bool = False,
+    ) -> Call:
         """Add one call and let the oldest go."""
         exact = pair_key(fingerprint, outcome)
-        polled = bool(outcome) and fingerprint in self.fingerprints and exact not in self.exact
-        call = Call(fingerprint, exact, slice_key or fingerprint, place, target, polled)
+        polled = waited or (bool(outcome) and fingerprint in self.fingerprints and exact not in self.exact)
+        call = Call(fingerprint, exact, slice_key or fingerprint, place, target, polled, waited)
         self.calls.append(call)
         self.since += 1
         self._count(call)
@@ -74,7 +86,7 @@ class Window:
 
     def reset(self) -> None:
         """Count from here on; the calls themselves stay."""
-        self.since = 0
+        self.since = self.known = 0
         for tally in (self.fingerprints, self.exact, self.slices, self.places):
             tally.clear()
 
@@ -85,7 +97,7 @@ class Window:
 
     def restore(self, calls: list[Call], since: int, limit: int, span: int) -> None:
         """Take up saved calls, of which the last ``since`` count."""
-        self.limit, self.span, self.since = limit, span, since
+        self.limit, self.span, self.since, self.known = limit, span, since, 0
         self.calls = deque(calls)
         for tally in (self.fingerprints, self.exact, self.slices, self.places):
             tally.clear()
@@ -105,7 +117,8 @@ class Window:
         return max(reversed(counts), key=counts.__getitem__, default=None)
 
     def _count(self, call: Call) -> None:
-        if call.fingerprint != UNKNOWN:
+        if call.fingerprint != UNKNOWN and not call.waited:
+            self.known += 1
             self.fingerprints.add(call.fingerprint)
             self.exact.add(call.exact)
         if call.slice != UNKNOWN and not call.polled:
@@ -120,7 +133,8 @@ class Window:
         if self.since <= len(self.calls):
             return
         self.since -= 1
-        if call.fingerprint != UNKNOWN:
+        if call.fingerprint != UNKNOWN and not call.waited:
+            self.known -= 1
             self.fingerprints.remove(call.fingerprint)
             self.exact.remove(call.exact)
         if call.slice != UNKNOWN and not call.polled:

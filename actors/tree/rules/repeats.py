@@ -19,4 +19,7 @@ def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
         return Verdict.STALLING, Reason.TOP_REPEAT
     if signals.session_repeat >= knobs.session_repeat:
         return Verdict.STALLING, Reason.SESSION_REPEAT
+    spent = signals.turns >= knobs.loop_turns or signals.usd >= knobs.loop_usd
+    if spent and signals.session_repeat >= knobs.session_repeat_spent:
+        return Verdict.STALLING, Reason.SESSION_REPEAT
     return None

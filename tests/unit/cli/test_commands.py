@@ -296,9 +296,9 @@ def test_replay_judges_with_the_settings_of_the_daemon_it_is_pointed_at(tmp_path
     """A few equal calls are flagged only because this daemon's thresholds say so."""
     log = tmp_path / "log.jsonl"
     same = {"session_id": "c", "tool": "read", "fingerprint": "f", "exit": 0, "result": "r"}
-    log.write_text("".join(json.dumps(same) + "\n" for _ in range(10)))
+    log.write_text("".join(json.dumps(same) + "\n" for _ in range(4)))
     values = Knobs().model_dump(mode="json")
-    values["progress"] |= {"stall_turns": 2, "dup_warn": 0.1}
+    values["progress"] |= {"repeat_run": 3}
     answer = {"version": 3, "values": values, "sources": {}}
     result, _ = call(tmp_path, "replay", "--json", str(log), answers=ask(path="/v1/settings", answer=answer))
     assert result.exit_code == 0, result.output

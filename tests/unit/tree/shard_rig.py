@@ -17,6 +17,7 @@ from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import PeerUnavailable
 from supervisor.bus.refs import Ref
 from supervisor.child import BUS_DIRECTORY, Child, RenderedSettings
+from tests.unit.tree.streams import SPECIFICATION
 
 
 class Rig:
@@ -24,7 +25,7 @@ class Rig:
 
     def __init__(self, directory: Path, shards: int = 1, knobs: Knobs | None = None) -> None:
         self.directory, self.shards = directory, shards
-        self.values = (knobs or Knobs()).model_dump(mode="json")
+        self.values = (knobs or Knobs(progress=SPECIFICATION)).model_dump(mode="json")
         self.raised: list[dict] = []
         self.rows: list[dict] = []
         self.notifier_up = True

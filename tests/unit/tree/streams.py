@@ -6,14 +6,20 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from actors.judge_knobs import Patterns
 from actors.knobs import Progress
 from actors.messages import AlertEffect, Command, Kind, ProgressEvent, Reason, Tick, Transition, Verdict
 from actors.tree.state import Conversation, TreeState, new_tree
 from actors.tree.step import Effects, step
 
-__all__ = ["KNOBS", "Driver", "call", "digest", "event", "told"]
+__all__ = ["KNOBS", "SPECIFICATION", "Driver", "call", "digest", "event", "told"]
 
 KNOBS = Progress()
+_NEVER = {"loop_factor", "pause_s"}
+# the specification's own rules alone: what the mechanics of verdicts, alerts and trees are tested with
+SPECIFICATION = Progress(
+    **{name: 10_000 for name in Patterns.model_fields if name not in _NEVER} | {"nothing_new": 13, "idle_edits": 13}
+)
 
 
 def digest(*parts: object) -> str:
@@ -41,7 +47,7 @@ def call(what: object, session: str = "root", **fields: Any) -> ProgressEvent:
 class Driver:
     """One tree and what came out of it; each event is a second after the one before."""
 
-    def __init__(self, tree: str = "root", knobs: Progress = KNOBS) -> None:
+    def __init__(self, tree: str = "root", knobs: Progress = SPECIFICATION) -> None:
         self.state: TreeState = new_tree(tree)
         self.knobs = knobs
         self.effects: Effects = []

@@ -26,6 +26,22 @@ QUIET = Signals(
     target_fail_streak=0,
     places=60,
     spans=60,
+    repeat_run=1,
+    cycle_rounds=0,
+    exact_repeat=1,
+    same_outcome=1,
+    known_outcomes=0,
+    again=0,
+    failure_points=0,
+    same_failure=0,
+    provider_failures=0,
+    edit_run=0,
+    idle_edits=0,
+    refused_done=0,
+    injected_run=0,
+    compaction_run=0,
+    text_run=0,
+    wait_repeat=0,
 )
 
 

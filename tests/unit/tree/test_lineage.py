@@ -8,7 +8,8 @@ import pytest
 
 from actors.messages import Kind, ProgressEvent
 from actors.tree.lineage import MAX_DEPTH
-from tests.unit.tree.streams import KNOBS, Driver, call, told
+from tests.unit.tree.streams import SPECIFICATION as KNOBS
+from tests.unit.tree.streams import Driver, call, told
 
 
 def parents(driver: Driver) -> dict[str, str | None]:

@@ -9,7 +9,8 @@ from actors.messages import AlertState, Command, Mode, ProgressEvent, Reason, Ve
 from actors.tree.lineage import MAX_DEPTH
 from actors.tree.state import new_tree
 from actors.tree.step import merge
-from tests.unit.tree.streams import KNOBS, Driver, call, digest
+from tests.unit.tree.streams import SPECIFICATION as KNOBS
+from tests.unit.tree.streams import Driver, call, digest
 
 
 def merged(into: Driver, other: Driver, parent: str | None = None) -> Driver:

@@ -15,6 +15,7 @@ from actors.tree.shelf import Shelf
 from actors.tree.step import step
 from supervisor.dispatcher import ask
 from tests.unit.tree.shard_rig import Rig, reads, rig, until
+from tests.unit.tree.streams import SPECIFICATION
 
 
 def run(coroutine):
@@ -61,7 +62,7 @@ def test_events_without_ids_twice_are_two(tmp_path):
 
 def test_thousand_events_in_one_verdict_are_one_alert(tmp_path):
     async def case():
-        knobs = Knobs.model_validate({"progress": {"loop_turns": 5000, "loop_usd": 5000.0}})
+        knobs = Knobs(progress=SPECIFICATION.model_copy(update={"loop_turns": 5000, "loop_usd": 5000.0}))
         async with rig(tmp_path, knobs=knobs) as r:
             for start in range(0, 1000, 50):
                 await r.ingest("c1", reads(50, start=start))

@@ -13,7 +13,17 @@ from actors.tree.snapshot import SnapshotFormat, dump, load
 from tests.unit.tree.streams import Driver, call, digest, told
 
 # kept as objects of their own, derived from the conversations, or not saved
-NOT_PLAIN = {"id", "window", "repeats", "failures", "target_failures", "conversations", "stalling", "looping"} | {
+NOT_PLAIN = {
+    "id",
+    "window",
+    "repeats",
+    "failures",
+    "target_failures",
+    "trail",
+    "conversations",
+    "stalling",
+    "looping",
+} | {
     "verdict",
     "reason",
     "alerted",
@@ -52,6 +62,28 @@ def test_load_restores_every_field() -> None:
         assert getattr(again.conversations["root"], name).counts == getattr(one, name).counts != {}
 
 
+def test_load_restores_the_trail() -> None:
+    driver = Driver().feed([call("e", landed=True), call("e", landed=True), told(Kind.COMPACTION), told(Kind.INJECTED)])
+    driver.feed([*(call(index % 3, exit=1) for index in range(20)), call(9, error="provider"), told(Kind.DONE)])
+    driver.feed([told(Kind.ASSISTANT, said=digest("a"), said_sim="ff"), call("new"), call("new"), call("new")])
+    trail = driver.of().trail
+    unset = {name for name in trail.__slots__ if not getattr(trail, name)}
+    again = load(dump(driver.state)).conversations["root"].trail
+
+    assert again.saved() == trail.saved()
+    assert unset <= {"matches", "cycle_rounds", "idle_edits", "waits", "storm", "text_run"}
+
+
+def test_load_of_the_format_before_the_trail_starts_an_empty_one() -> None:
+    body = json.loads(dump(Driver().feed([call("same", exit=1)] * 5).state)) | {"format": 1}
+    for one in body["conversations"]:
+        del one["trail"]
+        one["window"][3] = [each[:-1] for each in one["window"][3]]
+    loaded = load(json.dumps(body)).conversations["root"]
+
+    assert (loaded.trail.run, loaded.repeats.top, loaded.window.since) == (0, 5, 5)
+
+
 def test_dump_of_an_empty_tree_loads() -> None:
     text = dump(Driver().state)
 
@@ -61,7 +93,7 @@ def test_dump_of_an_empty_tree_loads() -> None:
 def test_load_of_another_format_is_refused() -> None:
     body = json.loads(dump(Driver().state)) | {"format": 99}
 
-    with pytest.raises(SnapshotFormat, match="snapshot format 99, allowed: 1"):
+    with pytest.raises(SnapshotFormat, match="snapshot format 99, allowed: 1, 2"):
         load(json.dumps(body))
 
 

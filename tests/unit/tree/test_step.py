@@ -8,7 +8,8 @@ from actors.knobs import Progress
 from actors.messages import Command, ErrorClass, Kind, Mode, ProgressEvent, Reason, Status, Tokens, Verdict
 from actors.tree.state import MAX_CONVERSATIONS
 from actors.tree.step import describe, next_wakeup, step, summarise
-from tests.unit.tree.streams import KNOBS, Driver, call, digest, event, told
+from tests.unit.tree.streams import SPECIFICATION as KNOBS
+from tests.unit.tree.streams import Driver, call, digest, event, told
 
 OK, STALLING, LOOPING = Verdict.OK, Verdict.STALLING, Verdict.LOOPING
 
@@ -172,7 +173,9 @@ def test_verdict_of_a_parent_does_not_fall_by_the_calls_of_its_children() -> Non
 def test_verdict_does_not_flap_while_repeats_come_and_go() -> None:
     mixed = [call("same" if index % 5 == 0 else index) for index in range(190)]
 
-    assert len(Driver(knobs=Progress(session_repeat=10_000)).feed(mixed).transitions) == 1
+    knobs = KNOBS.model_copy(update={"session_repeat": 10_000})
+
+    assert len(Driver(knobs=knobs).feed(mixed).transitions) == 1
 
 
 def test_resume_resets_everything_and_resolves() -> None:
@@ -193,7 +196,7 @@ def test_mode_command_sets_and_clears_the_override() -> None:
 
 def test_knobs_changed_verdict_is_judged_anew_at_the_next_event() -> None:
     driver = Driver().feed(stuck())
-    driver.knobs = Progress(top_repeat=30)
+    driver.knobs = KNOBS.model_copy(update={"top_repeat": 30})
     driver.feed([call("other")])
     assert driver.moves[-1] == ("root", OK, Reason.SETTINGS)
 
@@ -206,7 +209,7 @@ def test_knobs_changed_list_of_read_only_agents_changes_the_rules() -> None:
     driver = Driver().feed(reads)
     assert driver.of().verdict is OK
 
-    driver.knobs = Progress(read_only_agents=("scout",))
+    driver.knobs = KNOBS.model_copy(update={"read_only_agents": ("scout",)})
     assert driver.feed([call("new", agent="scout")]).moves == [("root", STALLING, Reason.READ_ONLY_REPEAT)]  # P010
 
 

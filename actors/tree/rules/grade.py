@@ -1,0 +1,15 @@
+"""How a count becomes a verdict, the same for every pattern: the knob stalls, ``loop_factor`` times the knob loops."""
+
+from __future__ import annotations
+
+from actors.knobs import Progress
+from actors.messages import Verdict
+
+__all__ = ["grade"]
+
+
+def grade(count: int, warn: int, knobs: Progress) -> Verdict | None:
+    """Return what ``count`` of a pattern is, None below ``warn``."""
+    if count < warn:
+        return None
+    return Verdict.LOOPING if count >= warn * knobs.loop_factor else Verdict.STALLING

@@ -1,0 +1,16 @@
+"""Successful calls in a row that show what had been seen twice before, whatever they are called with."""
+
+from __future__ import annotations
+
+from actors.knobs import Progress
+from actors.messages import Reason, Verdict
+from actors.tree.rules.grade import grade
+from actors.tree.signals import Signals
+
+__all__ = ["judge"]
+
+
+def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
+    """Return the verdict on outcomes that are known."""
+    verdict = grade(signals.known_outcomes, knobs.known_outcomes, knobs)
+    return (verdict, Reason.KNOWN_OUTCOMES) if verdict else None
