@@ -137,6 +137,7 @@ class Severity(StrEnum):
 class AlertState(StrEnum):
     TRIGGER = "trigger"
     ESCALATE = "escalate"
+    ACKNOWLEDGE = "acknowledge"
     RESOLVE = "resolve"
 
 

@@ -4,6 +4,7 @@ Ordering: events of one dedup key are decided and committed one after the other,
 lane keeps the order of the commits. Nothing here waits: commits and deliveries are tasks that tell the actor their end.
 State changes only after the commit. An offer whose commit fails is refused with code ``storage`` and must be
 repeated; if it is critical it is shown at once all the same, from memory, once per channel (and ``degraded`` says so).
+What is held back is looked at again when it is due, and at once when a silence ends or the settings change.
 A crash of the actor ends the process (``fatal``), which comes back with what the store knows.
 """
 
@@ -12,20 +13,39 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from actors.knobs import Notifications
-from actors.messages import Severity
 from actors.notifier.alert import Outcome
-from actors.notifier.channels.registry import CHANNELS, ChannelType
-from actors.notifier.delivery import UNRECORDED, Delivery, Settled
-from actors.notifier.inbox import Inspect, Inspected, Load, NotRecorded, Offer, Ping, Reconfigure, Recorded
-from actors.notifier.outbox import AlreadyRecorded, Outbox, Resumed
-from actors.notifier.requests import Raise, Raised
-from actors.notifier.step import Decision, NotifierState, apply, decide
+from actors.notifier.announcer import Announcer
+from actors.notifier.channels.registry import CHANNELS, ChannelType, Tools
+from actors.notifier.delivery import Settled
+from actors.notifier.direct import Direct
+from actors.notifier.inbox import (
+    DigestDone,
+    Inspect,
+    Inspected,
+    Load,
+    Look,
+    NotRecorded,
+    Offer,
+    Ping,
+    Reconfigure,
+    Recorded,
+    Send,
+    Silenced,
+    TakenOn,
+)
+from actors.notifier.memory import Flapping, NotifierState
+from actors.notifier.mute import Moment, Silence
+from actors.notifier.outbox import AlreadyRecorded, Outbox
+from actors.notifier.queues import Entry, KeyQueues
+from actors.notifier.records import Resumed
+from actors.notifier.requests import Raised
+from actors.notifier.step import Decision, apply, apply_digest, decide, digest, hold, reserve, review
 from actors.notifier.switchboard import Switchboard
+from actors.notifier.turns import Down, Drained
 from actors.store.reader import Unreadable
 from supervisor.bus.errors import BusError, Refused
 from supervisor.dispatcher import LoopActor
@@ -33,7 +53,8 @@ from supervisor.dispatcher import LoopActor
 __all__ = ["NotifierActor"]
 
 RELOAD_S = 2.0
-MAX_DIRECT = 1000
+LOOK_S = 15.0  # at least so often while anything is held back: a wall clock that jumped is seen
+REFILL = 500
 
 _log = logging.getLogger(__name__)
 
@@ -48,27 +69,33 @@ class NotifierActor(LoopActor):
         *,
         fatal: asyncio.Future[None],
         types: Mapping[str, ChannelType] = CHANNELS,
+        tools: Callable[[str], Tools] = lambda _channel: Tools(),
         now: Callable[[], float] = time.time,
+        mono: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
-        self._switchboard = Switchboard(types, self.actor_ref.tell, now)
+        tell = self.actor_ref.tell
+        self._switchboard = Switchboard(types, tell, now, claim=outbox.claim, tools=tools)
+        self._announcer = Announcer(outbox, lambda raised: tell(Offer(raised)), now)
+        self._direct = Direct(self._switchboard, outbox, now)
         self._settings = settings
         self._outbox = outbox
         self._fatal = fatal
         self._now = now
+        self._mono = mono
         self._state = NotifierState()
-        self._offers: dict[str, deque[tuple[Raise, asyncio.Future[Raised]]]] = {}
-        self._direct: dict[tuple[int, str], None] = {}
+        self._queues = KeyQueues()
+        self._sent: dict[int, asyncio.Future[Settled]] = {}
         self._doubtful: dict[str, None] = {}
         self._repeats = 0
         self._loaded = False
-        self._degraded = ""
-        self._commits: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._alarm: asyncio.TimerHandle | None = None
 
     # pykka
 
     def on_start(self) -> None:
-        self._switchboard.equip(self._settings)
+        self._equip(self._settings)
         self._load(Load())
 
     def on_receive(self, message: Any) -> Any:
@@ -78,39 +105,51 @@ class NotifierActor(LoopActor):
         if not self._fatal.done():
             self._fatal.set_exception(RuntimeError(f"the notifier's actor crashed: {error!r}"))
 
+    def on_stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._announcer.stop()
+
     # messages
 
     def _load(self, _message: Load) -> None:
         try:
+            silences = self._outbox.reader.silences(self._now())
             resumed = self._outbox.resume()
         except Unreadable as error:
-            self._degrade(str(error))
+            self._direct.degrade(str(error))
             asyncio.get_running_loop().call_later(RELOAD_S, self._load_later)
             return
+        for row in silences:
+            fields = row._asdict()
+            self._state.silences[row.id] = Silence.model_validate(fields | {"by": row.by_whom})
         self._take_over(resumed)
         self._loaded = True
+        self._look(Look(everything=True))
+        self._announcer.channels(self._switchboard.absent(), self._state.open)
 
     def _offer(self, message: Offer) -> asyncio.Future[Raised]:
         answer: asyncio.Future[Raised] = asyncio.get_running_loop().create_future()
-        key = message.raised.alert.key
-        waiting = self._offers.setdefault(key, deque())
-        waiting.append((message.raised, answer))
-        if len(waiting) == 1:
-            self._advance(key)
+        answer.add_done_callback(_seen)
+        self._enqueue(message.raised.alert.key, Entry(message.raised, answer))
         return answer
 
     def _recorded(self, message: Recorded) -> None:
-        decision = message.decision
-        apply(self._state, decision)
+        decision, key = message.decision, message.decision.alert.key
+        apply(self._state, decision, self._moment())
         self._repeats += decision.outcome is Outcome.REPEATED
         for routed in decision.routed:
-            self._direct.pop((decision.effect_id, routed.channel), None)
-            if not routed.admitted:
+            self._direct.forget(decision.effect_id, routed.channel)
+            if not routed.admitted and decision.outcome is not Outcome.REVIEWED:
                 self._switchboard.count(routed.channel, decision.alert.state, "suppressed", routed.why)
         for delivery in message.deliveries:
             self._switchboard.dispatch(delivery)
-        self._recover()
-        self._answer(decision.alert.key, Raised(outcome=decision.outcome))
+        self._direct.recover()
+        self._queues.finish(key, Raised(outcome=decision.outcome))
+        if decision.outcome.is_transition:
+            self._look_at(self._state.groups.get(key, ()))
+        self._advance(key)
+        self._arm()
 
     def _not_recorded(self, message: NotRecorded) -> None:
         key = message.decision.alert.key
@@ -120,140 +159,250 @@ class NotifierActor(LoopActor):
             return
         if not isinstance(message.error, BusError | Unreadable):
             raise message.error
-        self._degrade(str(message.error))
-        self._show_directly(message.decision)
-        self._answer(key, Refused("storage", self._degraded))
+        self._direct.degrade(str(message.error))
+        self._direct.show(message.decision)
+        self._queues.finish(key, Refused("storage", self._direct.degraded))
+        self._advance(key)
+        self._arm()
 
     def _settled(self, settled: Settled) -> None:
         self._switchboard.account(settled)
         if settled.state == "failed":
-            self._direct.pop((settled.delivery.effect_id, settled.delivery.channel), None)
+            self._direct.forget(settled.delivery.effect_id, settled.delivery.channel)
+        elif settled.state == "delivered":
+            self._announcer.works(settled.delivery.channel, self._state.open)
         self._outbox.settle(settled)
+        waiting = self._sent.pop(settled.delivery.id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(settled)
 
     def _reconfigure(self, message: Reconfigure) -> None:
-        self._switchboard.equip(message.settings)
+        self._equip(message.settings)
+        self._announcer.channels(self._switchboard.absent(), self._state.open)
+        self._look(Look(everything=True))
 
     def _inspect(self, _message: Inspect) -> Inspected:
-        return Inspected(len(self._state.open), self._repeats, self._degraded, self._switchboard)
+        return Inspected(
+            alerts_open=len(self._state.open),
+            repeats=self._repeats,
+            degraded=self._direct.degraded,
+            switchboard=self._switchboard,
+            state=self._state,
+            announcer=self._announcer,
+            degraded_now=lambda: self._direct.degraded,
+        )
 
-    # offers of one key, one at a time
+    def _look(self, message: Look) -> None:
+        now = self._moment()
+        self._sum_up(now)
+        keys = self._state.due(now)
+        if message.everything:
+            keys = list(dict.fromkeys([*self._state.held, *self._state.open]))
+        self._look_at(keys)
+        self._arm()
+
+    def _digest_done(self, message: DigestDone) -> None:
+        keys = [alert.key for alert, _ in message.digest.parts]
+        if message.delivery is None:
+            for key in keys:
+                self._doubtful[key] = None
+        else:
+            apply_digest(self._state, message.digest)
+            self._switchboard.dispatch(message.delivery)
+        for key in keys:
+            self._queues.finish(key, Raised())
+            self._advance(key)
+        self._arm()
+
+    def _silenced(self, message: Silenced) -> None:
+        self._state.silences[message.silence.id] = message.silence
+        self._look(Look(everything=True))
+
+    def _taken_on(self, message: TakenOn) -> None:
+        alert = self._state.open.get(message.key)
+        if alert is None or alert.opened_at != message.opened_at:
+            return
+        self._state.acknowledged[message.key] = message.severity
+        for delivery in message.deliveries:
+            self._switchboard.dispatch(delivery)
+        self._look_at([message.key])
+
+    def _send(self, message: Send) -> asyncio.Future[Settled]:
+        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
+        self._sent[message.delivery.id] = future
+        self._switchboard.dispatch(message.delivery)
+        return future
+
+    def _down(self, message: Down) -> None:
+        self._announcer.down(message.channel, message.said)
+
+    def _drained(self, message: Drained) -> None:
+        try:
+            owed = self._outbox.owed(message.channel, REFILL)
+        except Unreadable as error:
+            self._direct.degrade(str(error))
+            return
+        for delivery in owed:
+            self._switchboard.dispatch(delivery)
+
+    # the events of one key, one at a time
+
+    def _enqueue(self, key: str, entry: Entry) -> None:
+        if self._queues.put(key, entry):
+            self._advance(key)
+
+    def _look_at(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            self._enqueue(key, Entry())
 
     def _advance(self, key: str) -> None:
-        while waiting := self._offers.get(key):
-            raised, _ = waiting[0]
+        while (entry := self._queues.head(key)) is not None:
             try:
-                decision = self._decide(raised)
+                self._refresh(key, entry)
             except Unreadable as error:
-                decision = decide(self._state, raised.effect_id, raised.alert, self._switchboard.rules)
-                self.actor_ref.tell(NotRecorded(decision, error))
+                self._unreadable(key, entry, error)
                 return
-            if decision.outcome is not Outcome.DUPLICATE:
-                self._commit(decision)
+            decision = self._decide(key, entry)
+            if decision is not None and self._matters(decision):
+                reserve(self._state, decision.routed, self._switchboard.rules, self._moment())
+                self._start(self._record(decision))
                 return
-            self._finish(key, Raised(outcome=decision.outcome))
+            outcome = decision.outcome if decision is not None else Outcome.DUPLICATE
+            self._queues.finish(key, Raised(outcome=outcome))
 
-    def _decide(self, raised: Raise) -> Decision:
-        """Decide on what memory holds; the store is asked where memory is in doubt or would drop the event.
+    def _decide(self, key: str, entry: Entry) -> Decision | None:
+        now, rules = self._moment(), self._switchboard.rules
+        if entry.raised is not None:
+            return decide(self._state, entry.raised.effect_id, entry.raised.alert, rules, now)
+        decision = review(self._state, key, rules, now)
+        if decision is not None and not decision.admits:
+            hold(self._state, decision, now)
+        return decision
+
+    def _matters(self, decision: Decision) -> bool:
+        if decision.outcome is Outcome.REVIEWED:
+            return decision.admits
+        return decision.outcome is not Outcome.DUPLICATE
+
+    def _refresh(self, key: str, entry: Entry) -> None:
+        """Ask the store where memory is in doubt or would drop the event. Raises Unreadable.
 
         A commit without an answer may have happened, and a database that was replaced by an empty one counts anew.
         """
-        key = raised.alert.key
-        held = self._state.alert(key)
-        if held is None or raised.effect_id <= held.last_effect or key in self._doubtful:
+        held, raised = self._state.alert(key), entry.raised
+        stale = raised is not None and (held is None or raised.effect_id <= held.last_effect)
+        if stale or key in self._doubtful:
             resumed = self._outbox.resume_key(key)
             self._state.forget(key)
             self._take_over(resumed)
             self._doubtful.pop(key, None)
-        return decide(self._state, raised.effect_id, raised.alert, self._switchboard.rules)
 
-    def _commit(self, decision: Decision) -> None:
-        task = asyncio.get_running_loop().create_task(self._record(decision))
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
+    def _unreadable(self, key: str, entry: Entry, error: Unreadable) -> None:
+        if entry.raised is None:
+            self._direct.degrade(str(error))
+            self._queues.finish(key, Raised())
+            return
+        raised, rules = entry.raised, self._switchboard.rules
+        decision = decide(self._state, raised.effect_id, raised.alert, rules, self._moment())
+        self.actor_ref.tell(NotRecorded(decision, error))
 
     async def _record(self, decision: Decision) -> None:
-        sent = {channel for effect_id, channel in self._direct if effect_id == decision.effect_id}
+        sent = self._direct.sent(decision.effect_id)
         try:
             if not self._loaded:
-                raise Unreadable(self._degraded)
+                raise Unreadable(self._direct.degraded)
             deliveries = await self._outbox.record(decision, sent, self._now())
         except Exception as error:  # noqa: BLE001 - the actor sorts it out, and crashes on what it does not know
             self.actor_ref.tell(NotRecorded(decision, error))
             return
         self.actor_ref.tell(Recorded(decision, deliveries))
 
-    def _answer(self, key: str, answer: Raised | Refused) -> None:
-        self._finish(key, answer)
-        self._advance(key)
+    def _sum_up(self, now: Moment) -> None:
+        """Send digests; their keys wait meanwhile, and keys that are in work wait for the next digest."""
+        for rule in self._switchboard.rules:
+            made = digest(self._state, rule, now, busy=self._queues)
+            if made is not None:
+                self._state.bucket(rule, now).take(now.mono)
+                for alert, _ in made.parts:
+                    self._queues.put(alert.key, Entry())
+                self._start(self._record_digest(made))
 
-    def _finish(self, key: str, answer: Raised | Refused) -> None:
-        _, future = self._offers[key].popleft()
-        if not self._offers[key]:
-            del self._offers[key]
-        if future.done():  # its asker has gone
-            return
-        if isinstance(answer, Refused):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
+    async def _record_digest(self, made: Any) -> None:
+        delivery = None
+        try:
+            delivery = await self._outbox.record_digest(made, self._now())
+        except BusError as error:
+            _log.warning("a digest for %s could not be written down: %s", made.channel, error)
+        self.actor_ref.tell(DigestDone(made, delivery))
+
+    # what is around
+
+    def _equip(self, settings: Notifications) -> None:
+        self._settings = settings
+        self._switchboard.equip(settings)
+        self._state.flapping = Flapping(
+            changes=settings.flap_changes, window_s=settings.flap_window_s, settle_s=settings.flap_settle_s
+        )
 
     def _take_over(self, resumed: Resumed) -> None:
         for alert in resumed.alerts:
             self._state.hold(alert)
-            if alert.is_open:
-                self._state.addressed[alert.key] = resumed.addressed[alert.key]
-        for key, channels in resumed.told.items():
-            self._switchboard.remember_told(key, channels)
+            self._state.told[alert.key] = resumed.told[alert.key]
+            self._switchboard.remember_told(alert.key, resumed.shown[alert.key])
+        self._state.acknowledged |= resumed.acknowledged
         for delivery in resumed.pending:
-            self._resume(delivery)
-
-    # without storage
+            self._direct.resume(delivery)
 
     def _load_later(self) -> None:
         if not self._loaded and self.actor_ref.is_alive():
             self.actor_ref.tell(Load())
 
-    def _resume(self, delivery: Delivery) -> None:
-        if (delivery.effect_id, delivery.channel) in self._direct:
-            detail = "sent while the storage was away"
-            self._outbox.settle(Settled(delivery=delivery, state="delivered", detail=detail, at=self._now()))
-        else:
-            self._switchboard.dispatch(delivery)
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _show_directly(self, decision: Decision) -> None:
-        alert = decision.alert
-        if alert.severity is not Severity.CRITICAL or not alert.is_open:
+    def _moment(self) -> Moment:
+        return Moment(self._now(), self._mono())
+
+    def _arm(self) -> None:
+        """Wake up when the next key is due; what is due sooner than the alarm moves it."""
+        if not self._state.held:
             return
-        for routed in decision.routed:
-            mark = (decision.effect_id, routed.channel)
-            if not routed.admitted or mark in self._direct:
-                continue
-            self._direct[mark] = None
-            _log.error("storage is away: critical alert %s goes to %s directly", alert.key, routed.channel)
-            self._switchboard.dispatch(
-                Delivery(id=UNRECORDED, effect_id=decision.effect_id, channel=routed.channel, alert=alert)
-            )
-        while len(self._direct) > MAX_DIRECT:
-            del self._direct[next(iter(self._direct))]
+        due, loop = self._state.next_due(), asyncio.get_running_loop()
+        at = loop.time() + (LOOK_S if due is None else min(max(due - self._mono(), 0.0), LOOK_S))
+        if self._alarm is not None:
+            if self._alarm.when() <= at:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_at(at, self._ring)
 
-    def _degrade(self, why: str) -> None:
-        if not self._degraded:
-            _log.error("alerts are not durable, only critical ones are shown, from memory: %s", why)
-        self._degraded = why
+    def _ring(self) -> None:
+        self._alarm = None
+        if self.actor_ref.is_alive():
+            self.actor_ref.tell(Look())
 
-    def _recover(self) -> None:
-        if self._degraded:
-            self._degraded = ""
-            _log.info("alerts are durable again")
+
+def _seen(future: asyncio.Future[Raised]) -> None:
+    """A refusal whose asker has gone is no defect."""
+    if not future.cancelled():
+        future.exception()
 
 
 _HANDLERS: dict[type, Callable[[NotifierActor, Any], Any]] = {
     Load: NotifierActor._load,
+    Look: NotifierActor._look,
     Recorded: NotifierActor._recorded,
     NotRecorded: NotifierActor._not_recorded,
     Settled: NotifierActor._settled,
     Offer: NotifierActor._offer,
     Reconfigure: NotifierActor._reconfigure,
     Inspect: NotifierActor._inspect,
+    DigestDone: NotifierActor._digest_done,
+    Silenced: NotifierActor._silenced,
+    TakenOn: NotifierActor._taken_on,
+    Send: NotifierActor._send,
+    Down: NotifierActor._down,
+    Drained: NotifierActor._drained,
     Ping: lambda _actor, _message: None,
 }

@@ -3,12 +3,14 @@
 An alert is open from its trigger to its resolve. While it is open its severity only rises, so that a channel
 that was told "critical" is never left with less; the resolve ends it. Only changes count (P080): an event that
 says what is already known is a repeat, however often it comes. Effect ids of one key grow, so an event with an id
-that was already folded, or an older one that arrives late, is a duplicate and changes nothing.
+that was already folded, or an older one that arrives late, is a duplicate and changes nothing. An info is a notice:
+it is told once and never open.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from actors.messages import AlertEffect, AlertState, Frozen, Severity
@@ -24,6 +26,7 @@ class Outcome(StrEnum):
     OPENED = "opened"
     ESCALATED = "escalated"
     RESOLVED = "resolved"
+    REVIEWED = "reviewed"
     REPEATED = "repeated"
     DUPLICATE = "duplicate"
     NOT_OPEN = "not_open"
@@ -34,7 +37,11 @@ class Outcome(StrEnum):
 
 
 class Alert(Frozen):
-    """The current alert of one dedup key (P077). ``opened_at`` and ``changed_at`` are epoch seconds."""
+    """The current alert of one dedup key (P077). ``opened_at`` and ``changed_at`` are epoch seconds.
+
+    ``last_effect`` is the newest event that was folded, ``change`` the newest that made a difference. ``doubtful``: the
+    same message may have arrived before, and has to say so.
+    """
 
     key: str
     severity: Severity
@@ -46,10 +53,23 @@ class Alert(Frozen):
     opened_at: float
     changed_at: float
     last_effect: int
+    change: int = 0
+    doubtful: bool = False
 
     @property
     def is_open(self) -> bool:
-        return self.state is not AlertState.RESOLVE
+        return self.state is not AlertState.RESOLVE and self.severity is not Severity.INFO
+
+    @property
+    def message_id(self) -> str:
+        """Return what names this message, the same however often it is sent: the idempotency key."""
+        parts = (self.key, self.state.value, self.severity.value, self.change, self.opened_at, self.changed_at)
+        return sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+
+    @property
+    def group(self) -> str:
+        """The tree that the alert is about: its own key, unless the details name another one."""
+        return str(self.details.get("tree") or self.key)
 
 
 def fold(current: Alert | None, effect_id: int, effect: AlertEffect) -> tuple[Alert, Outcome]:
@@ -99,4 +119,5 @@ def _alert(effect_id: int, effect: AlertEffect, state: AlertState, severity: Sev
         opened_at=opened,
         changed_at=effect.t,
         last_effect=effect_id,
+        change=effect_id,
     )

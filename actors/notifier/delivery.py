@@ -13,12 +13,20 @@ UNRECORDED = 0
 
 
 class Delivery(Frozen):
-    """``id`` is the row in the store, UNRECORDED while the storage is away. ``alert.state`` is the action."""
+    """``id`` is the row in the store, UNRECORDED while the storage is away. ``alert.state`` is the action.
+
+    ``doubts`` counts the attempts of which nobody knows whether they arrived. ``parts``: the keys that a digest is
+    about, and whether each is open. ``created_at``: epoch seconds; retries count from there.
+    """
 
     id: int
     effect_id: int
     channel: str
     alert: Alert
+    created_at: float = 0.0
+    attempts: int = 0
+    doubts: int = 0
+    parts: dict[str, bool] = {}
 
 
 class Settled(Frozen):

@@ -12,29 +12,36 @@ AlreadyRecorded    the store has taken this effect although we never heard so: w
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, wait_exponential
 
 from actors.messages import AlertState, Severity
-from actors.notifier.alert import Alert
+from actors.notifier.alert import Alert, Outcome
 from actors.notifier.delivery import UNRECORDED, Delivery, Settled
-from actors.notifier.step import Decision
-from actors.store.reader import Reader
-from actors.store.records import AlertLogRecord, AlertRecord, DeliveryRecord
+from actors.notifier.records import (
+    Resumed,
+    alert_of,
+    alert_row,
+    delivery_of,
+    delivery_row,
+    log_row,
+    settled_row,
+    told_of,
+)
+from actors.notifier.route import HELD, Why
+from actors.notifier.step import Decision, Digest
+from actors.store.alert_reader import AlertReader
 from actors.store.requests import Commit, Committed, RefusalCode, Write
 from supervisor.bus.errors import BusError, RemoteError
 from supervisor.bus.refs import Ref
 
-__all__ = ["AlreadyRecorded", "Outbox", "Resumed"]
+__all__ = ["AlreadyRecorded", "Outbox"]
 
 _SETTLE_BATCH = 500
 _ALL = 100_000
-_HISTORY = 200  # transitions of one key that are looked at
+_HISTORY = 500  # transitions of one key that are looked at
 _CONFLICT = RefusalCode.CONFLICT.value
 
 _log = logging.getLogger(__name__)
@@ -44,53 +51,73 @@ class AlreadyRecorded(Exception):
     """The effect is in the store; load the state again."""
 
 
-@dataclass
-class Resumed:
-    """What the store knows of some keys: alerts, who was addressed since they opened, who shows them, what is owed."""
-
-    alerts: list[Alert] = field(default_factory=list)
-    addressed: dict[str, frozenset[str]] = field(default_factory=dict)
-    told: dict[str, set[str]] = field(default_factory=dict)
-    pending: list[Delivery] = field(default_factory=list)
-
-
 class Outbox:
     """Read and write the notifier's tables. Reading blocks for well under a millisecond a key."""
 
-    def __init__(self, keeper: Ref, reader: Reader) -> None:
+    def __init__(self, keeper: Ref, reader: AlertReader) -> None:
         self._keeper = keeper
-        self._reader = reader
+        self.reader = reader
         self._unsettled: dict[int, Settled] = {}
         self._wake = asyncio.Event()
-
-    def known(self, key: str) -> Alert | None:
-        """Return the stored alert of ``key``. Raises Unreadable."""
-        row = self._reader.alert(key)
-        return None if row is None else _alert(row)
 
     async def record(self, decision: Decision, sent: Collection[str], at: float) -> list[Delivery]:
         """Commit a decision; return the deliveries it owes, those to ``sent`` channels excepted (already made).
 
         Raises BusError (nothing is promised, repeat it) or AlreadyRecorded.
         """
-        save = Write(op="alert.save", row=_alert_row(decision.alert))
+        if decision.outcome is Outcome.REVIEWED:
+            return await self._record_review(decision, at)
+        save = Write(op="alert.save", row=alert_row(decision.alert))
         if not decision.outcome.is_transition:
-            await self._commit([save])
+            await self.commit([save])
             return []
         log_id = await self._log_row(decision, at)
-        adds = [_delivery_row(decision, routed.channel, log_id, sent, at) for routed in decision.routed]
-        rows = await self._commit([save, *(Write(op="delivery.add", row=row) for row in adds)], durable=True)
-        return [
-            Delivery(id=number, effect_id=decision.effect_id, channel=row["channel"], alert=decision.alert)
-            for row, number in zip(adds, rows[1:], strict=True)
-            if row["state"] == "pending"
-        ]
+        adds = []
+        for routed in decision.routed:
+            row = delivery_row(decision.alert, routed.channel, routed.action, at, log_id=log_id, why=_why(routed.why))
+            if routed.channel in sent:
+                row |= {"state": "delivered", "error": "sent while the storage was away"}
+            adds.append(row)
+        rows = await self.commit([save, *(Write(op="delivery.add", row=row) for row in adds)], durable=True)
+        return _owed(decision, zip(adds, rows[1:], strict=True), at)
+
+    async def record_digest(self, made: Digest, at: float) -> Delivery:
+        """Commit a digest with what it stands for; return its delivery. Raises BusError."""
+        parts = [delivery_row(alert, made.channel, action, at, why=Why.IN_DIGEST) for alert, action in made.parts]
+        delivery = await self.record_message(made.alert, made.channel, at, parts=parts)
+        shown = {alert.key: action is not AlertState.RESOLVE and alert.is_open for alert, action in made.parts}
+        return delivery.model_copy(update={"parts": shown})
+
+    async def record_message(
+        self, alert: Alert, channel: str, at: float, *, parts: Iterable[dict[str, object]] = ()
+    ) -> Delivery:
+        """Commit a message to one channel that belongs to no stored alert. Raises BusError."""
+        writes = [Write(op="alert_log.add", row=log_row(alert, at, None))]
+        writes.append(Write(op="delivery.add", row=delivery_row(alert, channel, alert.state, at)))
+        writes += [Write(op="delivery.add", row=row) for row in parts]
+        rows = await self.commit(writes, durable=True)
+        return self.made(rows[1], channel, alert, at)
+
+    def made(self, number: int, channel: str, alert: Alert, at: float) -> Delivery:
+        """Return the delivery of a row that was just committed."""
+        return Delivery(id=number, effect_id=UNRECORDED, channel=channel, alert=alert, created_at=at)
 
     def settle(self, settled: Settled) -> None:
         """Write the end of a delivery soon; returns at once."""
         if settled.delivery.id != UNRECORDED:
             self._unsettled[settled.delivery.id] = settled
             self._wake.set()
+
+    async def claim(self, delivery: Delivery, said: str) -> None:
+        """Write down that an attempt is made, or was made; a keeper that is away does not hold it up."""
+        if delivery.id == UNRECORDED:
+            return
+        row = {"id": delivery.id, "state": "pending", "attempts": delivery.attempts, "error": said}
+        times = {"next_at": delivery.created_at, "at": delivery.created_at}
+        try:
+            await self.commit([Write(op="delivery.update", row=row | times)])
+        except BusError as error:
+            _log.warning("an attempt on %s is not written down: %s", delivery.channel, error)
 
     async def run(self) -> None:
         """Write settled deliveries as they come, for ever."""
@@ -117,11 +144,12 @@ class Outbox:
                     await self._write_alone(settled)
 
     def resume(self) -> Resumed:
-        """Read what is open and owed. Raises Unreadable."""
+        """Read what is open, owed and held back. Raises Unreadable."""
         resumed = Resumed()
-        open_keys = (row.key for row in self._reader.alerts(limit=_ALL))
-        owed_keys = (row.key for row in self._reader.deliveries_pending(_ALL))
-        for key in dict.fromkeys([*open_keys, *owed_keys]):
+        open_keys = (row.key for row in self.reader.alerts(limit=_ALL))
+        owed_keys = (row.key for row in self.reader.deliveries_pending(_ALL))
+        held_keys = self.reader.keys_last_held([why.value for why in HELD])
+        for key in dict.fromkeys([*open_keys, *owed_keys, *held_keys]):
             self._read(key, resumed)
         resumed.pending.sort(key=lambda delivery: delivery.id)
         return resumed
@@ -133,25 +161,39 @@ class Outbox:
         resumed.pending.sort(key=lambda delivery: delivery.id)
         return resumed
 
+    def owed(self, channel: str, limit: int) -> list[Delivery]:
+        """Return what a channel is owed, oldest first. Raises Unreadable."""
+        resumed = Resumed()
+        for key in dict.fromkeys(row.key for row in self.reader.pending_of_channel(channel, limit)):
+            self._read(key, resumed)
+        return sorted((one for one in resumed.pending if one.channel == channel), key=lambda one: one.id)
+
+    async def commit(self, writes: list[Write], *, durable: bool = False) -> list[int]:
+        """Commit all or nothing; return the ids of new rows. Raises BusError."""
+        return (await self._keeper.ask(Commit(writes=writes, durable=durable), Committed)).rows
+
+    async def _record_review(self, decision: Decision, at: float) -> list[Delivery]:
+        admitted = [routed for routed in decision.routed if routed.admitted]
+        adds = [delivery_row(decision.alert, routed.channel, routed.action, at) for routed in admitted]
+        rows = await self.commit([Write(op="delivery.add", row=row) for row in adds], durable=True)
+        return _owed(decision, zip(adds, rows, strict=True), at)
+
     async def _log_row(self, decision: Decision, at: float) -> int:
-        row = _log_columns(decision, at)
+        row = log_row(decision.alert, at, decision.effect_id)
         try:
-            return (await self._commit([Write(op="alert_log.add", row=row)]))[0]
+            return (await self.commit([Write(op="alert_log.add", row=row)]))[0]
         except RemoteError as error:
             if error.code != _CONFLICT:
                 raise
-        found = self._reader.alert_log_of_effect(decision.effect_id)
-        stored = self._reader.alert(decision.alert.key)
+        found = self.reader.alert_log_of_effect(decision.effect_id)
+        stored = self.reader.alert(decision.alert.key)
         if found is None or (stored is not None and stored.last_effect >= decision.effect_id):
             raise AlreadyRecorded(f"effect {decision.effect_id} of {decision.alert.key}")
         return found.id
 
-    async def _commit(self, writes: list[Write], *, durable: bool = False) -> list[int]:
-        return (await self._keeper.ask(Commit(writes=writes, durable=durable), Committed)).rows
-
     async def _write_settled(self, batch: Iterable[Settled]) -> None:
         batch = list(batch)
-        await self._commit([Write(op="delivery.update", row=_settled_row(settled)) for settled in batch])
+        await self.commit([Write(op="delivery.update", row=settled_row(settled)) for settled in batch])
         self._drop(batch)
 
     async def _write_alone(self, settled: Settled) -> None:
@@ -168,79 +210,34 @@ class Outbox:
                 del self._unsettled[settled.delivery.id]
 
     def _read(self, key: str, resumed: Resumed) -> None:
-        """Walk a key's transitions, newest first: who was addressed since it opened, who shows it, what is owed."""
-        stored = self.known(key)
+        """Read one key: its alert, who was told of it, who shows it, what is owed."""
+        row = self.reader.alert(key)
+        logs = {log.id: log for log in self.reader.alert_log(key, limit=_HISTORY)}
+        change = next((log.effect_id for log in logs.values() if log.effect_id), UNRECORDED)
+        stored = None if row is None else alert_of(row, change)
+        rows = self.reader.deliveries_of_key(key)
+        owed = [one for one in rows if one.state == "pending" and one.id not in self._unsettled]
+        resumed.pending += [
+            delivery_of(one, logs[one.alert_log_id], stored) for one in owed if one.alert_log_id in logs
+        ]
         if stored is None:
             return
         resumed.alerts.append(stored)
-        addressed: set[str] = set()
-        last_shown: dict[str, str] = {}
-        opened = not stored.is_open
-        for log in self._reader.alert_log(key, limit=_HISTORY):
-            rows = self._reader.deliveries(log.id)
-            for row in rows:
-                if row.state == "delivered":
-                    last_shown.setdefault(row.channel, row.action)
-            if not opened:
-                addressed |= {row.channel for row in rows if row.state != "suppressed"}
-            opened = opened or log.state == AlertState.TRIGGER
-            owed = [row for row in rows if row.state == "pending" and row.id not in self._unsettled]
-            resumed.pending += [_delivery(row, _alert_at(log, stored)) for row in owed]
-        resumed.addressed[key] = frozenset(addressed)
-        resumed.told[key] = {name for name, action in last_shown.items() if action != AlertState.RESOLVE}
+        resumed.told[key], resumed.shown[key] = told_of(rows, logs)
+        taken_on = self.reader.acknowledgement(key)
+        if taken_on is not None and stored.is_open and taken_on.opened_at == stored.opened_at:
+            resumed.acknowledged[key] = Severity(taken_on.severity)
 
 
-def _delivery(row: DeliveryRecord, alert: Alert) -> Delivery:
-    return Delivery(id=row.id, effect_id=alert.last_effect, channel=row.channel, alert=alert)
+def _why(why: Why) -> str:
+    return "" if why is Why.ADMITTED else why.value
 
 
-def _alert(row: AlertRecord) -> Alert:
-    values = row._asdict() | {"details": json.loads(row.details)}
-    return Alert(**values)
-
-
-def _alert_at(log: AlertLogRecord, newest: Alert) -> Alert:
-    """Rebuild the alert as it was at a transition; details and opening are the newest known."""
-    return newest.model_copy(
-        update={
-            "severity": Severity(log.severity),
-            "state": AlertState(log.state),
-            "title": log.title,
-            "summary": log.summary,
-            "source": log.source,
-            "changed_at": log.at,
-            "last_effect": log.effect_id or UNRECORDED,
-        }
-    )
-
-
-def _alert_row(alert: Alert) -> dict[str, Any]:
-    return alert.model_dump(mode="json") | {"details": json.dumps(alert.details)}
-
-
-def _log_columns(decision: Decision, at: float) -> dict[str, Any]:
-    row = decision.alert.model_dump(mode="json", include={"key", "severity", "state", "title", "summary", "source"})
-    return row | {"at": at, "effect_id": decision.effect_id}
-
-
-def _delivery_row(decision: Decision, channel: str, log_id: int, sent: Collection[str], at: float) -> dict[str, Any]:
-    why = next(routed.why for routed in decision.routed if routed.channel == channel)
-    state, error = "pending", None
-    if channel in sent:
-        state, error = "delivered", "sent while the storage was away"
-    elif why != "admitted":
-        state, error = "suppressed", why.value
-    row = {"alert_log_id": log_id, "key": decision.alert.key, "channel": channel, "action": decision.alert.state.value}
-    return row | {"state": state, "attempts": 0, "next_at": at, "error": error, "at": at}
-
-
-def _settled_row(settled: Settled) -> dict[str, Any]:
-    text = f"{settled.reason}: {settled.detail}" if settled.detail else settled.reason
-    return {
-        "id": settled.delivery.id,
-        "state": settled.state,
-        "attempts": settled.attempts,
-        "next_at": settled.at,
-        "error": text if settled.reason else None,
-        "at": settled.at,
-    }
+def _owed(decision: Decision, made: Iterable[tuple[dict[str, object], int]], at: float) -> list[Delivery]:
+    owed = []
+    for row, number in made:
+        if row["state"] == "pending":
+            alert = decision.alert.model_copy(update={"state": AlertState(str(row["action"]))})
+            fields = {"id": number, "effect_id": decision.effect_id, "channel": row["channel"], "alert": alert}
+            owed.append(Delivery.model_validate(fields | {"created_at": at}))
+    return owed

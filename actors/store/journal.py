@@ -99,6 +99,16 @@ WRITES: Mapping[str, Statement] = {
         " at = :at WHERE id = :id",
         "id state attempts next_at error? at",
     ),
+    # The notifier's own: what operators said of alerts, and what services call what we sent them.
+    "silence.add": _insert("silences", "key? source? severity until by_whom note at", makes_id=True),
+    "silence.end": _update("UPDATE silences SET until = :at WHERE id = :id AND until > :at", "id at"),
+    "acknowledgement.save": _upsert("acknowledgements", "key", "key severity opened_at by_whom at"),
+    "feedback.add": _insert("feedback", "alert_log_id key says evidence note by_whom via at", makes_id=True),
+    "delivery_ref.save": _insert(
+        "delivery_refs",
+        "channel key ref at",
+        on_conflict="ON CONFLICT (channel, key) DO UPDATE SET ref = excluded.ref, at = excluded.at",
+    ),
     # The next version or nothing: two operators cannot both apply on top of the same one.
     "settings.add": _update(
         "INSERT INTO settings_versions (version, overrides, by_uid, note, at)"

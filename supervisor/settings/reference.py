@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from supervisor.settings.schema import Leaf, allowed, leaves, sections
+from supervisor.settings.schema import Leaf, allowed, branch, leaves, sections
 
 __all__ = ["reference"]
 
@@ -37,11 +37,25 @@ def _knob(leaf: Leaf, indent: str) -> list[str]:
     when = "" if leaf.hot else " Used after a restart."
     comment = f"{indent}# {leaf.doc}. Allowed: {leaf.allowed}.{when}"
     name = leaf.path.rpartition(".")[2]
-    items = leaf.node.get("items", {}).get("properties")
-    if not items:
+    node = leaf.node.get("items", {})
+    if not (branch(node, {}).get("properties") or "discriminator" in node):
         return [*_wrapped(comment, indent), f"{indent}#{name}: {json.dumps(leaf.default)}"]
-    blocks = [line for item in leaf.default for line in _item(item, items, indent)]
-    return [*_wrapped(comment, indent), f"{indent}#{name}:", *blocks]
+    blocks = [line for item in leaf.default for line in _item(item, branch(node, item)["properties"], indent)]
+    return [*_wrapped(comment, indent), *_kinds(leaf, indent), f"{indent}#{name}:", *blocks]
+
+
+def _kinds(leaf: Leaf, indent: str) -> list[str]:
+    """Say for each kind of a tagged union what it has beside what the default shows."""
+    lines: list[str] = []
+    node = leaf.node.get("items", {})
+    shown = {key for item in leaf.default for key in item}
+    for kind in node.get("discriminator", {}).get("mapping", {}):
+        properties = branch(node, kind)["properties"]
+        own = [f"{key}: {it.get('description', '')} ({allowed(it)})" for key, it in properties.items()
+               if key not in shown]  # fmt: skip
+        if own:
+            lines += _wrapped(f"{indent}# {kind} has also {'; '.join(own)}", indent)
+    return lines
 
 
 def _item(item: dict[str, Any], properties: dict[str, Any], indent: str) -> list[str]:

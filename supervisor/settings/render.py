@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from supervisor.settings.errors import InvalidSettings
 from supervisor.settings.layers import nest
-from supervisor.settings.schema import Leaf, allowed, leaves, literal_secrets, node_at, shown
+from supervisor.settings.schema import Leaf, allowed, branch, leaves, literal_secrets, node_at, shown
 
 __all__ = ["Change", "Layers", "Rendered", "Source", "diff", "render", "validate", "value_at"]
 
@@ -72,7 +72,13 @@ def _leaf_of(loc: tuple[str | int, ...], known: Mapping[str, Leaf]) -> tuple[Lea
 
 
 def _name(leaf: Leaf, rest: tuple[str | int, ...]) -> str:
-    return leaf.path + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
+    """The tag of a union, which pydantic puts behind an index, is no part of the name."""
+    steps = [step for place, step in enumerate(rest) if not _is_tag(leaf, rest[:place])]
+    return leaf.path + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+def _is_tag(leaf: Leaf, before: tuple[str | int, ...]) -> bool:
+    return "discriminator" in node_at(leaf.node, before)
 
 
 def _sentence(error: Mapping[str, Any], known: Mapping[str, Leaf]) -> str:
@@ -83,13 +89,21 @@ def _sentence(error: Mapping[str, Any], known: Mapping[str, Leaf]) -> str:
         return message if error["type"] in _VALUE_ERRORS else f"{'.'.join(map(str, error['loc']))}: {message}"
     name = _name(leaf, rest)
     if error["type"] == "extra_forbidden":
-        keys = ", ".join(node_at(leaf.node, rest[:-1]).get("properties", {}))
+        keys = ", ".join(branch(node_at(leaf.node, rest[:-1]), {}).get("properties", {}))
         return f"{name} is not a knob (allowed: {keys})"
+    if error["type"] == "union_tag_invalid":
+        return f"{name}.type = {shown(error['ctx']['tag'])} must be one of {_tags(error)}"
+    if error["type"] == "union_tag_not_found":
+        return f"{name}.type is missing"
     if error["type"] == "missing":
         return f"{name} is missing"
     if error["type"] in _VALUE_ERRORS:
         return f"{name} = {shown(error['input'])} {message}"
     return f"{name} = {shown(error['input'])} must be {allowed(node_at(leaf.node, rest))}"
+
+
+def _tags(error: Mapping[str, Any]) -> str:
+    return str(error["ctx"]["expected_tags"]).replace("'", "")
 
 
 def _from(sentence: str, sources: Mapping[str, Source]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["Leaf", "Section", "allowed", "leaves", "literal_secrets", "node_at", "sections"]
+__all__ = ["Leaf", "Section", "allowed", "branch", "leaves", "literal_secrets", "node_at", "sections"]
 
 Node = Mapping[str, Any]
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,127}")
@@ -125,7 +125,8 @@ def allowed(node: Node) -> str:
     if "const" in node:
         return f"one of {node['const']}"
     if "anyOf" in node or "oneOf" in node:
-        return " or ".join(allowed(part) for part in node.get("anyOf") or node["oneOf"])
+        said = dict.fromkeys(allowed(part) for part in node.get("anyOf") or node["oneOf"])
+        return " or ".join(said)
     if node.get("type") == "array":
         return f"a list, each item {allowed(node.get('items', {}))}"
     if "pattern" in node:
@@ -136,8 +137,28 @@ def allowed(node: Node) -> str:
 def node_at(node: Node, path: tuple[str | int, ...]) -> Node:
     """Follow ``path`` (keys and indexes) below the node of a leaf; an unknown step gives an empty node."""
     for step in path:
-        node = node.get("items", {}) if isinstance(step, int) else node.get("properties", {}).get(step, {})
+        node = _below(node, step)
     return node
+
+
+def _below(node: Node, step: str | int) -> Node:
+    """A step into a tagged union may be the tag itself, as pydantic's errors have it."""
+    if not isinstance(step, int) and "discriminator" in node:
+        return branch(node, step)
+    found: Node = (
+        node.get("items", {}) if isinstance(step, int) else branch(node, {}).get("properties", {}).get(step, {})
+    )
+    return found
+
+
+def branch(node: Node, value: Any) -> Node:
+    """Return the part of a union that ``value`` (a mapping, or the tag) belongs to; any other node is its own part."""
+    tag = node.get("discriminator", {}).get("propertyName")
+    if tag is not None:
+        wanted = value.get(tag) if isinstance(value, dict) else value
+        parts = (part for part in node["oneOf"] if part["properties"][tag].get("const") == wanted)
+        return next(parts, {})
+    return next((part for part in node.get("anyOf", ()) if "properties" in part), node)
 
 
 def literal_secrets(node: Node, value: Any, path: str) -> list[str]:
@@ -150,7 +171,8 @@ def literal_secrets(node: Node, value: Any, path: str) -> list[str]:
         items = [literal_secrets(node.get("items", {}), item, f"{path}[{i}]") for i, item in enumerate(value)]
         return [problem for problems in items for problem in problems]
     if isinstance(value, dict):
-        parts = [literal_secrets(node_at(node, (key,)), item, f"{path}.{key}") for key, item in value.items()]
+        known = branch(node, value).get("properties", {})
+        parts = [literal_secrets(known.get(key, {}), item, f"{path}.{key}") for key, item in value.items()]
         return [problem for problems in parts for problem in problems]
     return []
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ _CONNECT_ERRORS = (OSError, EOFError, AuthError, InvalidAddressError, ValueError
 _RULES = (
     f"type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='{SERVICE}'",
     f"type='signal',interface='{SERVICE}',member='NotificationClosed'",
+    f"type='signal',interface='{SERVICE}',member='ActionInvoked'",
 )
 
 
@@ -49,12 +50,16 @@ class BusRefused(Exception):
 
 @dataclass(frozen=True)
 class Notification:
-    """``body`` is plain text; it is escaped here when the service reads markup. ``expire_ms`` 0 stays, -1 default."""
+    """``body`` is plain text; it is escaped here when the service reads markup. ``expire_ms`` 0 stays, -1 default.
+
+    ``actions``: (name, label) of buttons; left out where the service has none.
+    """
 
     title: str
     body: str
     urgency: str
     expire_ms: int
+    actions: tuple[tuple[str, str], ...] = ()
 
 
 def session_address(environ: Mapping[str, str], uid: int) -> str:
@@ -69,14 +74,36 @@ def session_address(environ: Mapping[str, str], uid: int) -> str:
 
 
 class SessionBus:
-    """Show and dismiss notifications by key. ``address`` overrides the environment's."""
+    """Show and dismiss notifications by key. ``address`` overrides the environment's.
 
-    def __init__(self, address: str | None = None) -> None:
+    ``acted`` is called with (key or "", reference, action) when a button is used.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        acted: Callable[[str, str, str], None] = lambda _key, _reference, _action: None,
+    ) -> None:
         self._address = address
+        self._acted = acted
+        self._owner = ""
+        self._buttons = False
         self._bus: MessageBus | None = None
         self._ids: dict[str, int] = {}
         self._markup: bool | None = None
         self._connecting = asyncio.Lock()
+
+    async def adopt(self, key: str, reference: str | None) -> None:
+        """Take over what an earlier process showed for ``key``, if the service that showed it is still the same."""
+        await self._connected()
+        owner, _, number = (reference or "").partition(" ")
+        if owner and owner == self._owner and number.isdigit():
+            self._ids.setdefault(key, int(number))
+
+    def reference(self, key: str) -> str:
+        """Return what a later process needs to know of the notification of ``key``, "" without one."""
+        return f"{self._owner} {self._ids[key]}" if key in self._ids else ""
 
     async def show(self, key: str, notification: Notification) -> None:
         """Show a notification; one that is still shown for the same non-empty key is replaced."""
@@ -84,7 +111,8 @@ class SessionBus:
         body = html.escape(notification.body, quote=False) if markup else notification.body
         hints = {"urgency": Variant("y", _URGENCY_BYTE[notification.urgency])}
         replaces = self._ids.get(key, 0)
-        shown = ["treewarden", replaces, "", notification.title, body, [], hints, notification.expire_ms]
+        buttons = [word for action in notification.actions for word in action] if self._buttons else []
+        shown = ["treewarden", replaces, "", notification.title, body, buttons, hints, notification.expire_ms]
         (number,) = await self._call("Notify", "susssasa{sv}i", shown)
         if key:
             self._ids[key] = number
@@ -105,6 +133,7 @@ class SessionBus:
         """Ask the service what it can do; the cheapest proof that notifications work."""
         (found,) = await self._call("GetCapabilities", "", [])
         self._markup = "body-markup" in found
+        self._buttons = "actions" in found
         return list(found)
 
     def disconnect(self) -> None:
@@ -154,27 +183,42 @@ class SessionBus:
         try:
             bus.add_message_handler(self._hear)
             for rule in _RULES:
-                await self._send(bus, _match(rule))
+                await self._send(bus, _daemon("AddMatch", rule))
+            self._owner = await self._owner_of(bus)
         except BaseException:
             bus.disconnect()
             raise
         return bus
 
+    async def _owner_of(self, bus: MessageBus) -> str:
+        try:
+            (owner,) = await self._send(bus, _daemon("GetNameOwner", SERVICE))
+        except BusRefused:
+            return ""  # it is started by the first call
+        return str(owner)
+
     def _hear(self, message: Message) -> None:
         if message.member == "NameOwnerChanged":
             self._forget()
+            self._owner = str(message.body[2])
+        elif message.member == "ActionInvoked" and len(message.body) == 2:
+            self._pressed(*message.body)
         elif message.member == "NotificationClosed" and message.body:
             closed = message.body[0]
             self._ids = {key: number for key, number in self._ids.items() if number != closed}
+
+    def _pressed(self, number: int, action: str) -> None:
+        key = next((key for key, shown in self._ids.items() if shown == number), "")
+        self._acted(key, f"{self._owner} {number}", action)
 
     def _forget(self) -> None:
         self._ids.clear()
         self._markup = None
 
 
-def _match(rule: str) -> Message:
+def _daemon(member: str, argument: str) -> Message:
     name, path = "org.freedesktop.DBus", "/org/freedesktop/DBus"
-    return Message(destination=name, path=path, interface=name, member="AddMatch", signature="s", body=[rule])
+    return Message(destination=name, path=path, interface=name, member=member, signature="s", body=[argument])
 
 
 def _refusal(reply: Message) -> BusRefused:

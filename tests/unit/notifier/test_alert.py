@@ -46,7 +46,8 @@ def play(words: str) -> tuple[Alert | None, list[str]]:
         ("trt", ["opened", "resolved", "opened"]),
         ("r", ["not_open"]),
         ("rt", ["not_open", "opened"]),
-        ("iti", ["opened", "escalated", "repeated"]),
+        ("iti", ["opened", "opened", "repeated"]),
+        ("ii", ["opened", "opened"]),
     ],
 )
 def test_fold_sequence_gives_outcomes(words: str, outcomes: list[str]) -> None:

@@ -67,13 +67,39 @@ def test_render_stronger_layer_wins_and_every_value_tells_its_source():
         ("notifications.channels", "x", 'notifications.channels = "x" must be a list'),
         (
             "notifications.channels",
-            [{"name": "a", "type": "slack"}],
-            'notifications.channels[0].type = "slack" must be one of desktop',
+            [{"name": "a", "type": "pager"}],
+            'notifications.channels[0].type = "pager" must be one of desktop, webhook, ntfy, slack',
         ),
         (
             "notifications.channels",
-            [{"nmae": "a"}],
+            [{"type": "desktop", "nmae": "a"}],
             "notifications.channels[0].nmae is not a knob (allowed: name, type, enabled",
+        ),
+        ("notifications.channels", [{"name": "a"}], "notifications.channels[0].type is missing"),
+        (
+            "notifications.channels",
+            [{"name": "a", "type": "slack"}],
+            "notifications.channels[0].url_env is missing",
+        ),
+        (
+            "notifications.channels",
+            [{"name": "a", "type": "slack", "url_env": "https://hooks.slack.com/services/T0/B0/secret"}],
+            "notifications.channels[0].url_env must be the name of an environment variable, such as API_KEY; a literal",
+        ),
+        (
+            "notifications.channels",
+            [{"name": "a", "type": "desktop", "quiet": {"start": "25:00", "end": "07:00"}}],
+            'notifications.channels[0].quiet.start = "25:00" must be text like',
+        ),
+        (
+            "notifications.channels",
+            [{"name": "a", "type": "desktop", "quiet": {"start": "22:00", "end": "07:00", "zone": "Mars"}}],
+            'notifications.channels[0].quiet.zone = "Mars" must be the name of a time zone',
+        ),
+        (
+            "notifications.channels",
+            [{"name": "a", "type": "desktop", "title": "$nobody"}],
+            'notifications.channels[0].title = "$nobody" must use only $details',
         ),
         (
             "clients.opencode.urls",
@@ -88,11 +114,12 @@ def test_render_stronger_layer_wins_and_every_value_tells_its_source():
 def test_render_bad_value_is_one_sentence_with_field_value_and_allowed_set(path, value, sentence):
     (problem,) = problems_of(Layers(file={path: value}))
     assert problem.startswith(sentence)
-    assert problem.endswith("(from the file)")
+    assert problem.endswith(("(from the file)", "a literal secret is refused"))
+    assert "services/T0" not in problem
 
 
 def test_render_channel_names_used_twice_are_refused():
-    (problem,) = problems_of(Layers(runtime={"notifications.channels": [{"name": "a"}, {"name": "a"}]}))
+    (problem,) = problems_of(Layers(runtime={"notifications.channels": [{"name": "a", "type": "desktop"}] * 2}))
     assert "name 'a' is used 2 times" in problem
 
 

@@ -58,6 +58,26 @@ EVERY_OP: list[tuple[str, dict[str, Any]]] = [
     ("alert_log.add", ALERT_LOG),
     ("delivery.add", DELIVERY),
     ("delivery.update", {"id": 1, "state": "failed", "attempts": 1, "next_at": 2.0, "error": "no", "at": 2.0}),
+    (
+        "silence.add",
+        {"key": "k", "source": None, "severity": "critical", "until": 9.0, "by_whom": "uid:0", "note": "", "at": 1.0},
+    ),
+    ("silence.end", {"id": 1, "at": 2.0}),
+    ("acknowledgement.save", {"key": "k", "severity": "warning", "opened_at": 1.0, "by_whom": "uid:0", "at": 1.0}),
+    (
+        "feedback.add",
+        {
+            "alert_log_id": 1,
+            "key": "k",
+            "says": "wrong",
+            "evidence": "{}",
+            "note": "",
+            "by_whom": "uid:0",
+            "via": "cli",
+            "at": 1.0,
+        },
+    ),
+    ("delivery_ref.save", {"channel": "desktop", "key": "k", "ref": "1", "at": 1.0}),
     ("settings.add", {"version": 1, "overrides": "{}", "by_uid": 0, "note": "", "at": 1.0}),
     ("audit.add", {"at": 1.0, "uid": 0, "action": "mode", "detail": "{}"}),
     (
