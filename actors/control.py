@@ -139,7 +139,7 @@ class Application:
         return {"total": sum(counts.values()), "by_verdict": {"ok": 0, "stalling": 0, "looping": 0} | counts}
 
     async def tell(self) -> None:
-        """Log one line of state when the clients were looked at first, then each run.line_every_s and after a change."""
+        """Log one line of state when the clients were looked at first, then each run.line_every_s and on a change."""
         for _ in range(FIRST_LOOK_S):
             await asyncio.sleep(1)
             if (await self._say("clients", Sightings(), Sighted)).get("swept_at"):

@@ -242,7 +242,7 @@ def test_line_of_state_comes_at_once_after_a_change_and_then_as_often_as_is_set(
 
     until(lines, 20, "the first line")
     one.cli("config", "set", "run.line_every_s=1")
-    until(lambda: lines() >= 4, 20, "three more, one of them within the five minutes of the default")
+    assert until(lambda: lines() >= 4, 20, "three more, the first of them within the five minutes of the default")
     one.cli("config", "set", "run.line_every_s=")
 
 
