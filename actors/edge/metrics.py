@@ -1,4 +1,4 @@
-"""Prometheus metrics of the edge. Labels come from closed sets, never from a session (HOUSE, cardinality)."""
+"""Prometheus metrics of the edge. Labels come from closed sets, never from a session: there is no end of those."""
 
 from __future__ import annotations
 
