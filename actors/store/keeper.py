@@ -15,7 +15,7 @@ from actors.knobs import Knobs
 from actors.store.database import FILE_NAME
 from actors.store.group import Checked, Refusal
 from actors.store.journal import InvalidWrite, check
-from actors.store.requests import Commit, Committed, KeeperHealth, RefusalCode
+from actors.store.requests import Commit, Committed, KeeperHealth, RefusalCode, SuspectDamage
 from actors.store.writer import Writer
 from supervisor.bus.errors import Refused
 from supervisor.bus.refs import handle
@@ -47,6 +47,9 @@ class Desk:
     async def health(self, _body: bytes) -> bytes:
         return self._writer.health().model_dump_json().encode()
 
+    async def suspect(self, _body: bytes) -> None:
+        self._writer.suspect()
+
     async def probe(self) -> None:
         """Raise when the writer's thread is gone or has been at one thing for a minute."""
         if self._writer.failed.done():
@@ -66,6 +69,7 @@ async def main(child: Child) -> None:
     desk = Desk(writer)
     handle(child.endpoint, Commit, desk.commit)
     child.endpoint.on(KeeperHealth.__name__, desk.health)
+    child.endpoint.on(SuspectDamage.__name__, desk.suspect)
     child.on_probe(desk.probe)
     await child.ready()
     stopping: asyncio.Future[Any] = asyncio.create_task(child.stopping.wait())

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from actors.messages import Frozen
 
-__all__ = ["Commit", "Committed", "Health", "KeeperHealth", "RefusalCode", "Write"]
+__all__ = ["Commit", "Committed", "Health", "KeeperHealth", "RefusalCode", "SuspectDamage", "Write"]
 
 
 class RefusalCode(StrEnum):
@@ -53,6 +53,10 @@ class Committed(Frozen):
 
 class KeeperHealth(Frozen):
     """Ask for the state of the storage."""
+
+
+class SuspectDamage(Frozen):
+    """Tell: a reader found the database damaged. The keeper inspects it, and sets it aside if that is so."""
 
 
 class Health(Frozen):

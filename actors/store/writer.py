@@ -41,6 +41,7 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _ROOM_BYTES = 1024 * 1024
 _PIECE_EVERY_S = 0.25
+_INSPECT_EVERY_S = 60.0
 _SLOW_AFTER_S = 5.0
 
 _KEEP_OPEN = (apsw.FullError, apsw.BusyError)
@@ -79,6 +80,8 @@ class Writer:
         self._file: tuple[int, int] | None = None
         self._usable = False
         self._damaged = False
+        self._suspected = False
+        self._inspect_at = float("-inf")
         self._room_bytes = 0
         self._pause_s = _FIRST_PAUSE_S
         self._retry_at = clock()
@@ -116,6 +119,12 @@ class Writer:
                 self._queue.append(_Waiting(commit, answer))
                 self._changed.notify()
         return answer
+
+    def suspect(self) -> None:
+        """A reader found the file damaged: look at every page soon, at most once a minute. Returns at once."""
+        with self._changed:
+            self._suspected = True
+            self._changed.notify()
 
     def stuck_for_s(self) -> float:
         """Return how long the thread has been at its present piece of work; 0 while it waits."""
@@ -206,15 +215,20 @@ class Writer:
 
     def _open_when_due(self) -> None:
         if self._db is not None and identity(self._path) != self._file:
-            self._let_go(self._db)
+            self._let_go(self._db, "is not the file that was opened: it was removed or replaced")
+        if self._db is not None and self._suspected and self._clock() >= self._inspect_at:
+            self._inspect_at = self._clock() + _INSPECT_EVERY_S
+            self._damaged = True  # opened anew, for our own cache may still hold good copies of bad pages
+            self._let_go(self._db, "was found damaged by a reader: it is inspected")
+        self._suspected = False
         if not self._usable and self._clock() >= self._retry_at:
             self._open()
 
-    def _let_go(self, db: apsw.Connection) -> None:
-        """The file was removed or replaced: what went into the one we hold would be gone with our process."""
+    def _let_go(self, db: apsw.Connection, why: str) -> None:
+        """Open the file anew at once: what went into one without a name would be gone with our process."""
         abandon(db)
         self._db = None
-        self._degrade(f"{self._path} is not the file that was opened: it was removed or replaced")
+        self._degrade(f"{self._path} {why}")
         self._retry_at = self._clock()
 
     def _open(self) -> None:

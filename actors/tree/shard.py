@@ -6,6 +6,7 @@ Ingest is answered tree by tree after each one's commit. Timers of passive trees
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -13,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.knobs import Knobs
-from actors.store.reader import Reader, Unreadable
-from actors.store.requests import Commit, Committed, Write
+from actors.store.reader import Damaged, Reader, Unreadable
+from actors.store.requests import Commit, Committed, SuspectDamage, Write
 from actors.tree.actor import Actions
 from actors.tree.mailbox import Apply, Merge, Order, Wake
 from actors.tree.outbox import Outbox
@@ -123,6 +124,13 @@ class Shard:
                 _log.warning("tree %s cannot be woken: %s %s", tree, outcome.failed, outcome.detail)
                 return
 
+    async def report(self, error: Unreadable) -> None:
+        """Log that the database cannot be read; damage is the keeper's to mend, who may not have met it."""
+        _log.warning("%s", error)
+        if isinstance(error, Damaged):
+            with contextlib.suppress(BusError):
+                await self._keeper.tell(SuspectDamage())
+
     async def passivate(self) -> None:
         await self.trees.passivate(self._now() - self._holder.current.progress.passivate_after_s)
 
@@ -165,7 +173,7 @@ async def main(child: Child, *, now: Callable[[], float] = time.time) -> None:
 
     child.on_probe(probe)
     timers = [
-        asyncio.create_task(_every(pause_s, work))
+        asyncio.create_task(_every(pause_s, work, shard.report))
         for pause_s, work in (
             (_WAKE_EVERY_S, shard.wake),
             (_PASSIVATE_EVERY_S, shard.passivate),
@@ -180,10 +188,12 @@ async def main(child: Child, *, now: Callable[[], float] = time.time) -> None:
     await shard.outbox.stop()
 
 
-async def _every(pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(
+    pause_s: float, work: Callable[[], Awaitable[None]], report: Callable[[Unreadable], Awaitable[None]]
+) -> None:
     while True:
         await asyncio.sleep(pause_s)
         try:
             await work()
         except Unreadable as error:
-            _log.warning("%s", error)
+            await report(error)

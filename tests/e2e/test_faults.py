@@ -291,3 +291,19 @@ def test_read_only_database_gives_503_and_the_rest_works():
             one.close()
     finally:
         plain.close()
+
+
+def test_database_damaged_while_running_is_set_aside_and_events_are_taken_again() -> None:
+    """The shards met the damage before the keeper did: no tree could be loaded, so nothing was ever written."""
+    with daemon() as running, running.client() as client:
+        before = [{"session_id": f"old{n}", "id": "1", "tool": "read"} for n in range(200)]
+        assert client.post("/v1/progress", json=before).status_code == 202
+        file = running.state / "treewarden.db"
+        until(lambda: file.stat().st_size > 100_000, what="the log in the file")
+        with file.open("r+b") as opened:
+            opened.seek(4096)
+            opened.write(b"\xa5" * (file.stat().st_size - 4096))
+        event = {"session_id": "new", "id": "1", "tool": "read"}
+        until(lambda: client.post("/v1/progress", json=event).status_code == 202, what="events taken again")
+        until(lambda: client.get("/healthz").status_code == 200, what="health")
+        assert [kept.name for kept in running.state.glob("*.damaged-*Z")]

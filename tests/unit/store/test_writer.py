@@ -142,6 +142,27 @@ def test_file_removed_or_replaced_while_open_is_not_written_to(tmp_path: Path) -
     _with_writer(path, scenario)
 
 
+def test_file_that_a_reader_found_damaged_is_set_aside_and_a_new_one_begun(tmp_path: Path) -> None:
+    """Nobody could load a tree, so nobody wrote, and the keeper never met the damage: 503 for ever."""
+    path = tmp_path / FILE_NAME
+
+    async def scenario(writer: Writer, clock: Clock) -> None:
+        await asyncio.gather(*(writer.submit(commit(event(seq))) for seq in range(500)))
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xa5" * (path.stat().st_size - 4096))
+        (tmp_path / (FILE_NAME + "-wal")).write_bytes(b"")
+        writer.suspect()
+        await _until(lambda: any("damaged" in file.name for file in tmp_path.iterdir()))
+        assert await writer.submit(commit(event(7))) == [0]
+        assert stored(path) == [7]
+        writer.suspect()  # a second time within the minute: nothing is opened anew
+        assert await writer.submit(commit(event(8))) == [0]
+        assert writer.health().state == "ok"
+
+    _with_writer(path, scenario)
+
+
 def stored(path: Path) -> list[int]:
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
