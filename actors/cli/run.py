@@ -37,6 +37,7 @@ def run(
     ] = False,
 ) -> None:
     """Run the daemon in the foreground until Ctrl-C or SIGTERM."""
+    fill_standard_descriptors()
     refuse_foreign_names()
     plan = prepare(
         state_dir=state_dir,
@@ -141,6 +142,19 @@ def _banner(file: Path | None) -> list[str]:
     ]
 
 
+def fill_standard_descriptors() -> None:
+    """Open /dev/null in place of a closed standard descriptor: the next file or socket would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+
+
 def foreign_owners() -> dict[str, list[str]]:
     """Return who else installed our import names into this environment: name -> distributions."""
     from importlib import metadata
@@ -185,7 +199,9 @@ def become_root(plan: dict[str, Any], env: Mapping[str, str]) -> NoReturn:
         json.dump(plan, file)
     os.lseek(fd, 0, os.SEEK_SET)
     os.set_inheritable(fd, True)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed when this process began
+            stream.flush()
+    terminal = sys.stderr is not None and sys.stderr.isatty()
     # our own interpreter and module, no shell
-    os.execve(sys.executable, root_command(fd), root_environment(env, terminal=sys.stderr.isatty()))  # noqa: S606
+    os.execve(sys.executable, root_command(fd), root_environment(env, terminal=terminal))  # noqa: S606

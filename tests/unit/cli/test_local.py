@@ -173,6 +173,18 @@ def test_plan_damaged_database_starts_with_the_settings_of_file_and_environment(
     assert "starting without the changes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_run_with_closed_standard_descriptors_opens_null_in_their_place(closed):
+    code = (
+        "from actors.cli.run import fill_standard_descriptors as fill; import os; fill();"
+        "ends = [os.readlink(f'/proc/self/fd/{n}') for n in range(3)];"
+        "raise SystemExit(ends.count('/dev/null') + 10 * os.get_inheritable(2))"
+    )
+    line = f'exec "$0" -c "$1" </dev/zero >/dev/zero 2>/dev/zero {closed}'
+    done = subprocess.run(["sh", "-c", line, sys.executable, code], check=False, timeout=30)
+    assert done.returncode == 10 + closed.count("&-")
+
+
 def database_with_override(directory, version, overrides):
     directory.mkdir(mode=0o700)
     db = open_for_writing(directory / FILE_NAME)
