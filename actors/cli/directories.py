@@ -72,7 +72,7 @@ def checked_length(directory: Path) -> Path:
         raise Failure(
             Exit.INVALID,
             f"runtime directory {directory} has {len(os.fsencode(directory))} bytes, must have at most {most}: "
-            "a Unix socket's path has 108 bytes (fix: --runtime-dir with a shorter path)",
+            "a Unix socket's path has 108 bytes (fix: a shorter path: --runtime-dir, or TMPDIR for demo)",
         )
     return directory
 
