@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 from actors.channel_knobs import AppriseChannel
@@ -31,9 +32,10 @@ class AppriseUrls:
     def __init__(self, knobs: AppriseChannel, tools: Tools) -> None:
         self._url = secret(tools.environ, knobs.url_env)
         self._service: Any = None
+        self._lock = threading.Lock()
 
     async def deliver(self, alert: Alert, now: float) -> Answer:
-        service = self._loaded()
+        service = await asyncio.to_thread(self._loaded)
         if service is None:
             return Rejected(Failure.REFUSED, "apprise does not know this URL")
         over = alert.state is AlertState.RESOLVE
@@ -43,17 +45,20 @@ class AppriseUrls:
         return Delivered() if sent else Retry(Failure.UNAVAILABLE, "apprise could not send it", ambiguous=True)
 
     async def sight(self) -> str:
-        return "" if self._loaded() is not None else "apprise does not know this URL"
+        return "" if await asyncio.to_thread(self._loaded) is not None else "apprise does not know this URL"
 
     async def close(self) -> None:
         self._service = None
 
     def _loaded(self) -> Any:
-        """Loading apprise takes a while: only where it is used."""
-        if self._service is None:
-            import apprise
+        """Loading apprise takes seconds: only where it is used, and in a thread."""
+        with self._lock:
+            if self._service is None:
+                import apprise
 
-            logging.getLogger("apprise").setLevel(logging.ERROR)  # its warnings show URLs, which are secrets
-            service = apprise.Apprise()
-            self._service = service if service.add(self._url) else None
-        return self._service
+                logging.getLogger("apprise").setLevel(logging.ERROR)  # its warnings show URLs, which are secrets
+                service = apprise.Apprise()
+                self._service = service if service.add(self._url) else None
+                for one in service:
+                    one.request_rate_per_sec = 0  # else it sleeps between two messages; the lane has the limits
+            return self._service
