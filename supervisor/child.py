@@ -22,12 +22,21 @@ from typing import Any
 from supervisor import logs
 from supervisor.bus.endpoint import Endpoint
 
-__all__ = ["BUS_DIRECTORY", "Child", "Main", "RenderedSettings", "run_child"]
+__all__ = ["BUS_DIRECTORY", "Child", "Leave", "Main", "NothingToDo", "RenderedSettings", "run_child"]
 
 BUS_DIRECTORY = "bus"
 ROOT = "root"
 
 _log = logging.getLogger(__name__)
+
+
+class Leave(Exception):
+    """Raise it from ``main`` to end on purpose (OTP: `{shutdown, Reason}`): a transient child stays down then."""
+
+
+class NothingToDo(Exception):
+    """Raise it from ``main`` before ready: the child is not needed now; `ignore` in OTP."""
+
 
 Main = Callable[["Child"], Awaitable[None]]
 Probe = Callable[[], Awaitable[None]]
@@ -70,6 +79,11 @@ class Child:
         self.endpoint.open()
         body = json.dumps({"child": self.name, "pid": os.getpid()}).encode()
         await self.endpoint.ask(ROOT, "Ready", body, timeout_s=10)
+
+    async def say_ending(self, ending: str, reason: str = "") -> None:
+        """Tell root how this child is about to end; counts when the process ends with exit code 0."""
+        word = {"child": self.name, "pid": os.getpid(), "ending": ending, "reason": reason}
+        await self.endpoint.ask(ROOT, "Ending", json.dumps(word).encode(), timeout_s=10)
 
     async def answer_ping(self, _body: bytes) -> bytes:
         await self._probe()
@@ -117,6 +131,10 @@ async def _live(child: Child, main: Main) -> None:
     await child.endpoint.start(opened=False)
     try:
         await main(child)
+    except Leave as leaving:
+        await child.say_ending("shutdown_with", str(leaving))
+    except NothingToDo:
+        await child.say_ending("ignore")
     finally:
         await child.endpoint.stop()
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import Refused
 from supervisor.children import ChildState, Standing
+from supervisor.events import Ending
+from supervisor.process import IGNORE
 
 if TYPE_CHECKING:
     from supervisor.root import Root
@@ -20,6 +22,7 @@ LONGEST_WAIT_S = 60.0
 _STATES = {
     ChildState.STARTING: "starting",
     ChildState.READY: "ready",
+    ChildState.RESTARTING: "backoff",
     ChildState.BACKOFF: "backoff",
     ChildState.STOPPING: "stopped",
     ChildState.STOPPED: "stopped",
@@ -35,6 +38,7 @@ class Office:
     def register(self, endpoint: Endpoint) -> None:
         """Register every kind that root answers."""
         endpoint.on("Ready", self.ready)
+        endpoint.on("Ending", self.ending)
         endpoint.on("Children", self.children)
         endpoint.on("Reports", self.reports)
         endpoint.on("SettingsRendered", self.settings_rendered)
@@ -48,6 +52,16 @@ class Office:
             raise Refused("invalid", "Ready needs child and pid") from None
         if not known:
             raise Refused("unknown_child", word["child"])
+        return b"null"
+
+    async def ending(self, body: bytes) -> bytes:
+        """A child says why it is about to end: ``{"child", "pid", "ending", "reason"}``."""
+        try:
+            word = _read(body)
+            ending = word["ending"] if word["ending"] == IGNORE else Ending(word["ending"])
+            self._root.processes.farewell(str(word["child"]), int(word["pid"]), ending, str(word["reason"]))
+        except (KeyError, TypeError, ValueError):
+            raise Refused("invalid", "Ending needs child, pid, ending and reason") from None
         return b"null"
 
     async def children(self, _body: bytes) -> bytes:

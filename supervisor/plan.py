@@ -1,6 +1,30 @@
 """The plan of a root, read from JSON: strict, every error names the field, its value and the allowed set.
 
-Pure but for ``read``. The format is documented in ``supervisor.root``.
+Pure but for ``read``.
+
+The plan, JSON, strict (an unknown key is an error); ? marks what may be left out, with its default:
+
+    {"supervisor": SUPERVISOR, "runtime_dir": "/abs", "state_dir": "/abs",
+     "name"?: "treewarden",            first word of what root prints
+     "preload"?: ["module", ...],      imported once by the fork server, shared by all children
+     "listen"?: [{"name": "api", "kind"?: "tcp"|"unix", "host"?: "127.0.0.1", "port"?: 0, "path"?: "control.sock",
+                  "backlog"?: 1024, "for": ["edge"]}],      a relative path lies in runtime_dir; Unix sockets are 0600
+     "settings"?: {},                  opaque, handed to every child; replaced by the message SettingsRendered
+     "banner"?: ["API {url}", ...],    printed once all children are ready; {url} is the URL of the first tcp socket,
+                                       {NAME} that of the socket NAME, {runtime_dir}, {state_dir}, {pid}
+     "reloads"?: "control",            the child that reads the settings anew on SIGHUP and Reload (supervisor.reload)
+     "essential"?: ["keeper", "forest"],   a supervisor stands for all its processes
+     "give_up_s"?: 300}                how long an essential child may be away before root exits
+    SUPERVISOR = {"children": [CHILD, ...], "id"?: "root", "strategy"?: "one_for_one", "intensity"?: 10,
+                  "period_s"?: 60, "auto_shutdown"?: "never"|"any_significant"|"all_significant",
+                  "max_children"?: null, "eager"?: true, "on_excess"?: "slow_retry"|"escalate",
+                  "backoff"?: null or BACKOFF}   strategies: one_for_one, one_for_all, rest_for_one, dynamic; plain OTP:
+                  eager false, on_excess escalate, backoff null
+    BACKOFF = {"base_s"?: .1, "cap_s"?: 2, "slow_s"?: 5, "slow_cap_s"?: 60, "settled_s"?: 3, "jitter"?: .25}
+    CHILD = {"id": "keeper", "start": "module:function", "args"?: {}, "restart"?: "permanent"|"transient"|"temporary",
+             "shutdown"?: 5000|"brutal_kill"|"infinity", "ready_timeout_s"?: 30, "heartbeat_deadline_s"?: 20,
+             "type"?: "worker"|"supervisor", "significant"?: false,
+             "nested"?: SUPERVISOR (then without start; its id is the child's)}
 """
 
 from __future__ import annotations

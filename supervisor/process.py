@@ -12,16 +12,20 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import AskTimeout, BusError
-from supervisor.events import Ending, Event, Exited, Ready, StartFailed
+from supervisor.events import Ending, Event, Exited, Ignored, Ready, StartFailed
 from supervisor.launcher import LaunchError
 from supervisor.logtail import LogPipe
 from supervisor.spec import ChildSpec, Shutdown
 
-__all__ = ["Process", "Surroundings"]
+__all__ = ["IGNORE", "Process", "Surroundings"]
+
+IGNORE: Literal["ignore"] = "ignore"
+"""A child's word that it has nothing to do, said before it is ready."""
 
 _BEAT_S = 1.0
 _LATE_S = 2.0
@@ -60,6 +64,7 @@ class Process:
         self._early_ready: int | None = None
         self._why: str | None = None
         self._asked = False
+        self._farewell: tuple[Ending | Literal["ignore"], str] | None = None
         self._known = asyncio.Event()
         self._dead = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -107,6 +112,10 @@ class Process:
                 self._overdue.cancel()
             self._spawn(self._beat())
             self._around.emit(Ready(self.spec.id, self.run))
+
+    def farewell(self, ending: Ending | Literal["ignore"], reason: str) -> None:
+        """Take the child's word how it is about to end; it counts when it does end with exit code 0."""
+        self._farewell = (ending, reason)
 
     # Heartbeat
 
@@ -187,7 +196,10 @@ class Process:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         code = os.waitstatus_to_exitcode(status)
-        self._over(self._why or _describe(code), self._ending(code))
+        if code == 0 and self._farewell is not None:
+            self._over(self._farewell[1] or self._why or _describe(code), self._farewell[0])
+        else:
+            self._over(self._why or _describe(code), self._ending(code))
 
     def _ending(self, code: int) -> Ending:
         if code == -signal.SIGKILL:
@@ -197,7 +209,7 @@ class Process:
             return Ending.SHUTDOWN
         return Ending.NORMAL if code == 0 else Ending.ABNORMAL
 
-    def _over(self, reason: str, ending: Ending) -> None:
+    def _over(self, reason: str, ending: Ending | Literal["ignore"]) -> None:
         self._dead.set()
         self.end = reason
         self.pipe.close()
@@ -207,10 +219,16 @@ class Process:
         for task in self._tasks:
             if task is not current:
                 task.cancel()
-        name, run = self.spec.id, self.run
-        early = StartFailed(name, run, f"{reason}, before it was ready")
-        self._around.emit(Exited(name, run, reason, ending) if self.was_ready else early)
+        self._around.emit(self._last_word(reason, ending))
         self._around.changed()
+
+    def _last_word(self, reason: str, ending: Ending | Literal["ignore"]) -> Event:
+        name, run = self.spec.id, self.run
+        if self.was_ready:
+            return Exited(name, run, reason, Ending.NORMAL if ending == IGNORE else ending)
+        if ending == IGNORE:
+            return Ignored(name, run)
+        return StartFailed(name, run, f"{reason}, before it was ready")
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

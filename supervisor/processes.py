@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Event, Forget, Start, Stop
+from supervisor.events import Ending, Event, Forget, Start, Stop
 from supervisor.launcher import Launcher
 from supervisor.logtail import LogPipe, LogSink
 from supervisor.process import Process, Surroundings
@@ -115,6 +115,12 @@ class Processes:
             return False
         process.ready(pid)
         return True
+
+    def farewell(self, child: str, pid: int, ending: Ending | Literal["ignore"], reason: str) -> None:
+        """Pass on a child's word how it is about to end: an exit code says less than OTP's reasons."""
+        process = self._runs.get(child)
+        if process is not None and process.pid == pid:
+            process.farewell(ending, reason)
 
     def restarts(self, child: str) -> int:
         """Return how often the child has been started again."""

@@ -5,31 +5,10 @@ child. Children start in order and stop in reverse; no process outlives it. Exit
 gave up or was told twice to stop, 5 for a plan that is not valid, 6 when a directory, socket or port is taken. SIGTERM
 and SIGINT stop it; so does SIGHUP when its terminal is gone or nobody reloads settings, else SIGHUP is a reload.
 
-The plan, JSON, strict (an unknown key is an error); ? marks what may be left out, with its default:
+The plan's format is documented in ``supervisor.plan``.
 
-    {"supervisor": SUPERVISOR, "runtime_dir": "/abs", "state_dir": "/abs",
-     "name"?: "treewarden",            first word of what root prints
-     "preload"?: ["module", ...],      imported once by the fork server, shared by all children
-     "listen"?: [{"name": "api", "kind"?: "tcp"|"unix", "host"?: "127.0.0.1", "port"?: 0, "path"?: "control.sock",
-                  "backlog"?: 1024, "for": ["edge"]}],      a relative path lies in runtime_dir; Unix sockets are 0600
-     "settings"?: {},                  opaque, handed to every child; replaced by the message SettingsRendered
-     "banner"?: ["API {url}", ...],    printed once all children are ready; {url} is the URL of the first tcp socket,
-                                       {NAME} that of the socket NAME, {runtime_dir}, {state_dir}, {pid}
-     "reloads"?: "control",            the child that reads the settings anew on SIGHUP and Reload (supervisor.reload)
-     "essential"?: ["keeper", "forest"],   a supervisor stands for all its processes
-     "give_up_s"?: 300}                how long an essential child may be away before root exits
-    SUPERVISOR = {"children": [CHILD, ...], "id"?: "root", "strategy"?: "one_for_one", "intensity"?: 10,
-                  "period_s"?: 60, "auto_shutdown"?: "never"|"any_significant"|"all_significant",
-                  "max_children"?: null, "eager"?: true, "on_excess"?: "slow_retry"|"escalate",
-                  "backoff"?: null or BACKOFF}   strategies: one_for_one, one_for_all, rest_for_one, dynamic; plain OTP:
-                  eager false, on_excess escalate, backoff null
-    BACKOFF = {"base_s"?: .1, "cap_s"?: 2, "slow_s"?: 5, "slow_cap_s"?: 60, "settled_s"?: 3, "jitter"?: .25}
-    CHILD = {"id": "keeper", "start": "module:function", "args"?: {}, "restart"?: "permanent"|"transient"|"temporary",
-             "shutdown"?: 5000|"brutal_kill"|"infinity", "ready_timeout_s"?: 30, "heartbeat_deadline_s"?: 20,
-             "type"?: "worker"|"supervisor", "significant"?: false,
-             "nested"?: SUPERVISOR (then without start; its id is the child's)}
-
-Served on the bus as peer ``root``: Ready {child, pid}; Children -> {children: [{id, pid, state:
+Served on the bus as peer ``root``: Ready {child, pid}; Ending {child, pid, ending, reason} (supervisor.child); Restart
+{child} and RestartRolling (supervisor.operations); Children -> {children: [{id, pid, state:
 starting|ready|backoff|stopped, restarts, last_exit, supervisor, slow}], sockets: {name: address}, pid, since, state:
 starting|running|stopping}; Reports {after?, wait_s?} -> {reports, last, deaths, since}, waits for a newer one;
 SettingsRendered (the new blob) -> null; Reload {uid, note} -> what the child answers; Headline {child, text} -> null,
@@ -55,12 +34,13 @@ from typing import Any
 from supervisor import linux, logs, runtime
 from supervisor.banner import banner_lines
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Boot, Down, Event, Forget, GiveUp, Halt, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.events import Boot, Down, Event, Forget, GiveUp, Halt, Reply, Report, SetTimer, Start, Stop, Timer, Up
 from supervisor.headline import Headline, away, status_line
 from supervisor.launcher import Launcher
 from supervisor.listeners import Listener, bind_all, clear_bus
 from supervisor.logtail import LogSink, LogStream
 from supervisor.office import Office
+from supervisor.operations import Operations
 from supervisor.plan import Plan, read
 from supervisor.processes import Outfit, Processes
 from supervisor.reload import Reloader
@@ -102,6 +82,7 @@ class Root:
             emit=self.feed,
             changed=self._changed,
         )
+        self.operations = Operations(self.tree, self.feed, self.processes.pid)
         self.state = "starting"
         self.headline = Headline()
         self.reloader = Reloader(self)
@@ -117,6 +98,7 @@ class Root:
             SetTimer: lambda c: self._loop.call_later(c.after_s, self.feed, Timer(c.key)),
             Report: self._on_report,
             Forget: self.processes.forget,
+            Reply: self.operations.answered,
             Up: lambda _c: None,
             Down: self._on_down,
             GiveUp: self._on_give_up,
@@ -125,6 +107,7 @@ class Root:
     async def run(self) -> int:
         """Start everything, run until told to stop or given up, stop everything; return the exit code."""
         Office(self).register(self.endpoint)
+        self.operations.register(self.endpoint)
         self.endpoint.on("Reload", self.reloader.on_message)
         self.endpoint.on("Headline", self._on_headline)
         await self.endpoint.start()

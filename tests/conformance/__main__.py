@@ -12,6 +12,7 @@ import time
 
 from tests.conformance import otp
 from tests.conformance.compare import Ours, compare, core_traces, seeds
+from tests.conformance.process_world import process_traces
 
 _SHOWN = 5
 
@@ -27,7 +28,11 @@ def main() -> int:
     if not otp.available():
         print(f"conformance: no erl found; install it: {otp.INSTALL}")
         return 1 if otp.required() else 0
-    plan: list[tuple[str, int, Ours]] = [("core", arguments.count, core_traces)]
+    process = arguments.count // 40 if arguments.process is None else arguments.process
+    plan: list[tuple[str, int, Ours]] = [
+        ("core", arguments.count, core_traces),
+        ("process", process, process_traces),
+    ]
     passed = failed = 0
     for name, count, ours in plan:
         good, bad = _run(name, seeds(arguments.seed, count), ours)

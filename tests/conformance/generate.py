@@ -68,16 +68,18 @@ class Scenario:
     seed: int
     root: Sup
     events: list[tuple[Any, ...]]
+    short_ms: int
 
 
-def scenario(seed: int) -> Scenario:
-    """Make the scenario of this seed."""
-    return _Maker(seed).make()
+def scenario(seed: int, short_ms: int = SHORT_MS) -> Scenario:
+    """Make the scenario of this seed; ``short_ms`` is the budget that runs out, longer where the world is slower."""
+    return _Maker(seed, short_ms).make()
 
 
 class _Maker:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, short_ms: int) -> None:
         self.seed = seed
+        self.short_ms = short_ms
         self.dice = random.Random(seed)
         self.period = 3600
         self.count = 0
@@ -95,7 +97,7 @@ class _Maker:
         events = [self._event() for _ in range(self.dice.randint(3, 14))]
         for _ in range(self.dice.randint(1, 2) if waits else 0):
             events.insert(self.dice.randrange(len(events) + 1), ("wait",))
-        return Scenario(self.seed, root, events)
+        return Scenario(self.seed, root, events, self.short_ms)
 
     def _chance(self, percent: int) -> bool:
         return self.dice.random() * 100 < percent
@@ -130,9 +132,9 @@ class _Maker:
 
     def _nested(self, depth: int) -> Child:
         name = self._name("s")
-        shutdown = self.dice.choice(("infinity", "infinity", "infinity", LONG_MS, "brutal_kill", SHORT_MS))
-        outer, self.hurry = self.hurry, self.hurry and shutdown != SHORT_MS
-        if not outer and shutdown == SHORT_MS:
+        shutdown = self.dice.choice(("infinity", "infinity", "infinity", LONG_MS, "brutal_kill", self.short_ms))
+        outer, self.hurry = self.hurry, self.hurry and shutdown != self.short_ms
+        if not outer and shutdown == self.short_ms:
             shutdown = LONG_MS  # one clock at a time
         nested = self._sup(name, depth + 1)
         self.hurry = outer
@@ -143,7 +145,7 @@ class _Maker:
         manner = dice.choice(("prompt", "prompt", "prompt", "prompt", "slow", "stubborn", "rude", "plain"))
         budgets: list[int | str] = [LONG_MS, LONG_MS, "infinity", "brutal_kill"]
         if manner in ("slow", "stubborn") and self.hurry:
-            budgets += [SHORT_MS, SHORT_MS]
+            budgets += [self.short_ms] * 2
         return Child(
             name,
             shutdown=dice.choice(budgets),

@@ -39,7 +39,7 @@ from supervisor.requests import CountChildren, Counts, WhichChildren
 from supervisor.spec import ChildSpec
 from supervisor.tree import Tree
 from tests.conformance import words
-from tests.conformance.generate import SHORT_MS, Scenario
+from tests.conformance.generate import Scenario
 
 __all__ = ["Life", "Rig", "World"]
 
@@ -135,7 +135,6 @@ class Rig:
         self._ends: dict[int, str] = {}
         self._up: set[str] = {"root"}
         self._killed: list[str] = []
-        self._traits = {child.id: child for child in words.children_of(scenario)}
         self._strategies = {sup.id: sup.strategy for sup in words.supervisors_of(scenario)}
         self._instances: dict[Any, tuple[str, int]] = {}
         self._newest: dict[Any, int] = {}
@@ -197,7 +196,7 @@ class Rig:
             elif command.shutdown != "brutal_kill" and life.manner in ("slow", "stubborn"):
                 life.state = "stopping"
             self.world.stop(life, command)
-        elif isinstance(command, SetTimer) and command.after_s * 1000 <= SHORT_MS:
+        elif isinstance(command, SetTimer) and command.after_s * 1000 <= self.scenario.short_ms:
             self.world.timer(command.after_s, lambda: self._budget_is_over(command.key))
         elif isinstance(command, Reply):
             self._answered(command)
@@ -248,8 +247,7 @@ class Rig:
         if spec.nested is not None:
             self._paths[command.id] = label
             return
-        traits = self._traits[key if isinstance(key, str) else key[0]]
-        traits = spec.args.get("traits", traits)
+        traits = spec.args["traits"]
         attempt = self._attempts[path, key]
         self.lives[command.run] = Life(
             command.run,
@@ -257,18 +255,18 @@ class Rig:
             key,
             label,
             path,
-            traits.manner,
+            traits["manner"],
             self._outcome(label, traits, attempt),
-            self._draw("hold:" + label) < traits.hold,
+            self._draw("hold:" + label) < traits["hold"],
             spec.shutdown,
         )
 
     def _outcome(self, label: str, traits: Any, attempt: int) -> str:
-        fail = traits.fail_first if attempt == 1 else traits.fail_again
+        fail = traits["fail_first"] if attempt == 1 else traits["fail_again"]
         lot = self._draw(label)
         if lot < fail:
             return "error"
-        return "ignore" if lot < fail + traits.ignore else "ok"
+        return "ignore" if lot < fail + traits["ignore"] else "ok"
 
     def _draw(self, text: str) -> int:
         return zlib.crc32(f"{self.scenario.seed}:{text}".encode()) % 100

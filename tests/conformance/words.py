@@ -10,9 +10,11 @@ from supervisor.requests import Answer, Counts, Done, Listed, No, Refusal, Reque
 from supervisor.spec import AutoShutdown, ChildSpec, ChildType, Restart, Strategy, SupervisorSpec
 from tests.conformance.generate import Child, Scenario, Sup
 
-__all__ = ["answer", "children_of", "counts", "failure", "request", "rows", "shown", "supervisor", "supervisors_of"]
+__all__ = ["answer", "counts", "failure", "request", "rows", "shown", "supervisor", "supervisors_of"]
 
 STRATEGIES = {"simple_one_for_one": Strategy.DYNAMIC}
+
+TRAITS = ("manner", "fail_first", "fail_again", "ignore", "hold")
 
 Labels = Callable[[int], str]
 
@@ -35,7 +37,7 @@ def child(each: Child) -> ChildSpec:
     return ChildSpec(
         id=each.id,
         start="" if nested else "tests.conformance.worker:main",
-        args={"traits": each},
+        args={"traits": {name: getattr(each, name) for name in TRAITS}},
         restart=Restart(each.restart),
         shutdown=each.shutdown,  # type: ignore[arg-type]
         type=ChildType.SUPERVISOR if nested else ChildType.WORKER,
@@ -60,15 +62,6 @@ def _below(sup: Sup) -> Iterator[Sup]:
     for each in sup.children:
         if each.kind is not None:
             yield from _below(each.kind)
-
-
-def children_of(scenario: Scenario) -> Iterator[Child]:
-    """Yield every child that may ever exist."""
-    for sup in supervisors_of(scenario):
-        yield from sup.children
-    for event in scenario.events:
-        if event[0] == "call" and event[2][0] == "start_child":
-            yield event[2][1]
 
 
 def shown(key: Any) -> str:

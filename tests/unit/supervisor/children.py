@@ -11,7 +11,7 @@ import sys
 import time
 
 from supervisor.bus.errors import Refused
-from supervisor.child import Child
+from supervisor.child import Child, Leave, NothingToDo
 
 
 async def serve(child: Child) -> None:
@@ -32,6 +32,26 @@ async def echo(child: Child) -> None:
     await child.ready()
     await child.stopping.wait()
     server.close()
+
+
+async def leave(child: Child) -> None:
+    """Serve, and end on purpose when asked to stop."""
+    await serve(child)
+    raise Leave("all is said")
+
+
+async def nothing(_child: Child) -> None:
+    """Have nothing to do."""
+    raise NothingToDo
+
+
+async def once(child: Child) -> None:
+    """Serve the first time only: a file in the state directory remembers."""
+    mark = child.state_dir / f"{child.name}.started"
+    if mark.exists():
+        raise RuntimeError("not again")
+    mark.touch()
+    await serve(child)
 
 
 async def inspect(child: Child) -> None:
