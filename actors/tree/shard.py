@@ -117,11 +117,12 @@ class Shard:
         return await self.trees.perform(request.tree, Merge(request))
 
     async def wake(self) -> None:
-        """Tick every tree whose time has come."""
+        """Tick every tree whose time has come; one that is sick does not keep the others asleep."""
         for tree, _ in self._reader.live_trees(self.belongs, due_by=self._now()):
             outcome = await self.trees.perform(tree, Wake())
             if outcome.failed is not None:
                 _log.warning("tree %s cannot be woken: %s %s", tree, outcome.failed, outcome.detail)
+            if outcome.failed in ("storage", "busy"):  # the keeper's trouble, not the tree's
                 return
 
     async def report(self, error: Unreadable) -> None:

@@ -17,7 +17,7 @@ from actors.messages import ProgressEvent
 from actors.store.reader import Reader
 from actors.store.records import TreeRecord
 from actors.tree.record import Header
-from actors.tree.snapshot import SnapshotFormat, load
+from actors.tree.snapshot import load
 from actors.tree.state import TreeState, new_tree
 from actors.tree.step import Effects, step
 
@@ -106,7 +106,7 @@ def _restored(found: TreeRecord) -> tuple[TreeState, int]:
     if found.snapshot is not None:
         try:
             return load(found.snapshot), found.snapshot_seq
-        except (SnapshotFormat, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the events are there as well
             _log.error("snapshot of tree %s is rebuilt from its events: %s", found.id, error)
     state = new_tree(found.id)
     state.seq = found.seq

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import apsw
 import pytest
 import uvloop
 
@@ -213,6 +214,45 @@ def test_idle_tree_retires_by_wall_time_although_its_events_are_old(tmp_path, pa
             assert [(t.after, t.reason) for t in r.reader.transitions("c1")][-1] == ("ok", "retired")
             assert r.reader.tree("c1").next_wakeup is None
             await until(lambda: r.raised and r.raised[-1]["alert"]["state"] == "resolve")
+
+    run(case())
+
+
+async def damage_snapshot(r, tree, snapshot):
+    """Leave ``tree`` passive with another snapshot."""
+    await r.ref(tree).ask(Release(tree=tree), Released)
+    await r.end("forest-0")
+    db = apsw.Connection(str(r.directory / "treewarden.db"))
+    db.set_busy_timeout(5000)
+    db.execute("UPDATE trees SET snapshot = ? WHERE id = ?", (snapshot, tree))
+    db.close()
+    await r.begin_shard()
+
+
+@pytest.mark.parametrize("snapshot", ["[[1]]", "null", "5", '{"broken": true}', "{", "[" * 5000])
+def test_snapshot_of_any_other_shape_is_rebuilt_from_the_events(tmp_path, snapshot):
+    async def case():
+        async with rig(tmp_path) as r:
+            await r.ingest("c1", reads(3))
+            await damage_snapshot(r, "c1", snapshot)
+            outcome = await r.ingest("c1", reads(1, start=3))
+            assert (outcome.accepted, outcome.failed) == (1, None)
+            assert (await r.describe("c1"))["events"] == 4
+
+    run(case())
+
+
+def test_tree_that_cannot_be_woken_does_not_keep_the_others_asleep(tmp_path):
+    async def case():
+        async with rig(tmp_path) as r:
+            await r.ingest("a", reads(3, session="a"))
+            await r.ingest("b", reads(3, session="b"))
+            await r.ref("a").ask(Release(tree="a"), Released)
+            broken = json.loads(r.reader.tree("a").snapshot) | {"now": "no number"}
+            await damage_snapshot(r, "a", json.dumps(broken))
+            r.ahead_s = Knobs().progress.retire_after_s + 1.0
+            await until(lambda: r.reader.tree("b").status == "retired")
+            assert r.reader.tree("a").status == "active"
 
     run(case())
 
