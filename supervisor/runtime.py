@@ -7,6 +7,7 @@ along (parent-death signal), and what still lives by then (a stopped process, sa
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -51,8 +52,9 @@ def lock(directory: Path, name: str, what: str = "runtime directory") -> int:
         other = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
         os.close(fd)
         raise Conflict(f"another {name} (pid {other}) runs in {directory}; stop it, or choose another {what}") from None
-    os.ftruncate(fd, 0)
-    os.write(fd, f"{os.getpid()}\n".encode())
+    with contextlib.suppress(OSError):  # a full disk: the lock holds without the pid, which is for people
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
     return fd
 
 

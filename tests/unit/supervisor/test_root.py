@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -18,6 +19,7 @@ import pytest
 
 from supervisor import linux
 from supervisor.root import EXIT_CONFLICT, EXIT_INVALID
+from supervisor.runtime import Conflict, lock
 from tests.unit.supervisor.harness import RootUnderTest, child, forest, short_directory
 
 FOREIGN = ("pydantic", "uvloop", "actors", "pykka", "orjson", "starlette", "httpx", "apsw", "uvicorn")
@@ -125,6 +127,19 @@ def test_second_root_over_the_same_state_directory_is_refused(directory: Path) -
             assert again.process.wait(15) == EXIT_CONFLICT
             sentence = f"(pid {root.process.pid}) runs in {state}; stop it, or choose another state directory"
             assert sentence in again.stderr()
+
+
+def test_lock_is_taken_where_nothing_can_be_written(directory: Path) -> None:
+    """A full disk at the start is answered by the keeper, not by the lock."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        held = lock(directory, "treewarden", "state directory")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(Conflict, match="pid unknown"):
+        lock(directory, "treewarden", "state directory")
+    os.close(held)
 
 
 def test_port_that_is_taken_is_refused_with_a_sentence(directory: Path) -> None:
