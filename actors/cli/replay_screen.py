@@ -25,7 +25,6 @@ HEAD = (
     "WOULD SAVE",
 )
 FEW = 50  # conversations that are all listed; of more only the flagged ones
-PRICED = frozenset({"claude-code", "codex", "gemini"})  # their transcripts hold tokens, no dollars
 REAL_TIME = 1e9  # below it a time was synthesised
 
 
@@ -55,7 +54,7 @@ def summary(rows: list[Row]) -> list[str]:
             f"{usd(worst['usd_after_first_flag'])} came after it",
             f"look closer: treewarden replay --why {plain(worst['conversation'])}",
         ]
-    priced = sorted({row["source"] for row in rows} & PRICED)
+    priced = sorted({row["source"] for row in rows if row["usd_estimated"]})
     if priced:
         lines.append(f"dollars of {', '.join(priced)} are estimated from list prices: the transcripts hold only tokens")
     return [*lines, _total(rows, flagged)]

@@ -91,6 +91,7 @@ class Session:
     root: str = ""
     home: str = ""
     events: list[ProgressEvent] = field(default_factory=list)
+    priced: bool = False  # whether dollars are estimates from the list
     _targets: Targets = field(init=False)
     _red: RedRuns = field(default_factory=RedRuns)
     _states: dict[str, str] = field(default_factory=dict)
@@ -124,15 +125,18 @@ class Session:
 
     def turn(self, t: float | None, round_: str | None, usage: Usage, error: ErrorClass | None = None) -> None:
         """Add one model request with its usage."""
-        usd = usage.usd if usage.usd is not None else price_of(usage.model, usage)
+        usd, told = usage.usd, usage.prompt + usage.completion > 0
+        if usd is None and told:
+            usd = price_of(usage.model, usage)
+            self.priced = self.priced or usd is not None
         self._add(
             t,
             kind=Kind.TURN,
             round=_identifier(round_),
             model=_name(usage.model),
             provider=_name(usage.provider),
-            tokens=Tokens(prompt=usage.prompt, cached=usage.cached, completion=usage.completion),
-            context_tokens=usage.prompt,
+            tokens=Tokens(prompt=usage.prompt, cached=usage.cached, completion=usage.completion) if told else None,
+            context_tokens=usage.prompt if told else None,
             cost_usd=usd,
             error=error,
         )
@@ -186,7 +190,7 @@ class Session:
         if tool not in EDITS:
             return {}
         file = file_of(args) or ""
-        state = call.state or short(f"{file}\n{canonical(args)}")
+        state = call.state or _state_after(tool, file, args)
         landed = call.changed is not False and self._states.get(file) != state
         if len(self._states) < MAX_FILES:
             self._states[file] = state
@@ -208,6 +212,13 @@ def clock(value: Any) -> float | None:
         return None
     seconds = value / 1000 if value > LATEST else float(value)
     return seconds if 0 <= seconds <= LATEST else None
+
+
+def _state_after(tool: str, file: str, args: dict[str, Any]) -> str:
+    """A written file is what was written; of another edit only itself is known."""
+    content = args.get("content")
+    written = tool == "write" and isinstance(content, str)
+    return short(str(content) if written else f"{file}\n{canonical(args)}")
 
 
 def _amended(command: str, output: str) -> str | None:

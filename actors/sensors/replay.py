@@ -113,7 +113,7 @@ class _Rows:
     def of(self, conversation: str) -> _Row:
         name = self._world.conversation or conversation
         if name not in self._rows:
-            self._rows[name] = _Row(name, self._world.source)
+            self._rows[name] = _Row(name, self._world.source, self._world.priced)
         return self._rows[name]
 
     def all(self) -> Iterable[_Row]:
@@ -129,6 +129,7 @@ class _Row:
 
     conversation: str
     source: str
+    priced: bool = False
     events: int = 0
     calls: int = 0
     turns: int = 0
@@ -170,6 +171,7 @@ class _Row:
             "transitions": self.transitions,
             "turns": self.turns,
             "usd": round(self.usd, 6),
+            "usd_estimated": self.priced,
             "usd_after_first_flag": round(self.usd_after, 6),
             "calls_after_first_flag": self.calls - self.first["calls"] if self.first else 0,
         }

@@ -39,6 +39,16 @@ PURE = [
     "actors/notifier/step.py",
     "actors/sensors/wire.py",
     "actors/sensors/replay.py",
+    "actors/sensors/normalise*.py",
+    "actors/sensors/prices.py",
+    "actors/sensors/readers/claude_code.py",
+    "actors/sensors/readers/codex.py",
+    "actors/sensors/readers/gemini.py",
+    "actors/sensors/readers/mini_swe_agent.py",
+    "actors/sensors/readers/opencode.py",
+    "actors/sensors/readers/openhands.py",
+    "actors/sensors/readers/pi.py",
+    "actors/sensors/readers/swe_agent.py",
 ]
 IMPURE = {
     "asyncio",

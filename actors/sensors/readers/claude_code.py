@@ -60,7 +60,7 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
             yield record
             continue
         one = mapping(record.value)
-        kind = one.get("type")
+        kind = text(one.get("type"))
         if kind in ("user", "assistant", "system") and text(one.get("sessionId")):
             _chain(chains, agents, one, origin).take(kind, one)
         elif kind not in IGNORED:
@@ -101,7 +101,7 @@ class _Chain:
         self.flush()
         if kind == "user":
             self._user(one, mapping(one.get("message")).get("content"), t)
-        elif one.get("subtype") in COMPACTED:
+        elif text(one.get("subtype")) in COMPACTED:
             self.session.mark(t, Kind.COMPACTION)
         elif one.get("subtype") == "api_error":
             self.session.mark(t, Kind.RETRY, error=ErrorClass.PROVIDER)

@@ -37,7 +37,7 @@ OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 def recognises(record: Any) -> bool:
     """Whether a decoded line is of this format; early versions wrote the items without an envelope."""
     one = mapping(record)
-    if one.get("type") in TYPES and isinstance(one.get("payload"), dict):
+    if text(one.get("type")) in TYPES and isinstance(one.get("payload"), dict):
         return True
     return isinstance(one.get("id"), str) and "instructions" in one and isinstance(one.get("timestamp"), str)
 
@@ -51,7 +51,7 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
             yield record
             continue
         one = mapping(record.value)
-        if not rollout.take(one) and one.get("type") not in IGNORED and "record_type" not in one:
+        if not rollout.take(one) and text(one.get("type")) not in IGNORED and "record_type" not in one:
             unknown.note(one.get("type"))
     rollout.flush()
     yield from world_of(SOURCE, [rollout.session])
@@ -74,7 +74,7 @@ class _Rollout:
     def take(self, one: dict[str, Any]) -> bool:
         payload = mapping(one.get("payload"))
         t = clock(one.get("timestamp"))
-        kind = one.get("type")
+        kind = text(one.get("type"))
         if kind == "session_meta" or "instructions" in one:
             self._meta(payload or one)
         elif kind == "turn_context":
@@ -137,7 +137,7 @@ class _Rollout:
         self.turns, self.open = self.turns + 1, False
 
     def _item(self, item: dict[str, Any], t: float | None) -> None:
-        kind = item.get("type")
+        kind = text(item.get("type"))
         if kind in CALLS:
             self.open = True
             given = item.get("arguments", item.get("input", mapping(item.get("action"))))

@@ -68,7 +68,7 @@ def add_messages(session: Session, messages: list[dict[str, Any]]) -> None:
 
 
 def _user(session: Session, parts: list[dict[str, Any]], t: float | None, heard: bool) -> None:
-    kinds = {part.get("type") for part in parts}
+    kinds = {text(part.get("type")) for part in parts}
     if "compaction" in kinds:
         return
     texts = [part for part in parts if part.get("type") == "text"]

@@ -48,7 +48,7 @@ def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World 
             yield record
             continue
         one = mapping(record.value)
-        kind, t = one.get("type"), clock(one.get("timestamp"))
+        kind, t = text(one.get("type")), clock(one.get("timestamp"))
         if kind == "session" and not session.events:
             session = Session(text(one.get("id")), None, "pi", text(one.get("cwd")), origin.home)
         elif kind == "message":

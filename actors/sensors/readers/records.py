@@ -18,13 +18,15 @@ class World:
     """Events that are judged together and apart from all others.
 
     ``conversation`` names a world that is reported as one; None when each session of it is reported for itself.
-    ``label`` is what the recording itself says of it: "stuck", "ok" or nothing.
+    ``label`` is what the recording itself says of it: "stuck", "ok" or nothing. ``priced``: its dollars are estimated
+    from list prices.
     """
 
     conversation: str | None
     source: str
     events: tuple[ProgressEvent, ...]
     label: str | None = None
+    priced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def world_of(source: str, sessions: Iterable[Session]) -> Iterator[World]:
     if len(listed) > 1:
         events = _in_order(listed)
     if events:
-        yield World(None, source, tuple(events))
+        yield World(None, source, tuple(events), priced=any(session.priced for session in listed))
 
 
 def _in_order(sessions: list[Session]) -> list[ProgressEvent]:

@@ -28,6 +28,7 @@ def test_row_has_the_fields_of_the_contract() -> None:
         "first_flag": {"index": 9, "calls": 10, "t": 9.0, "verdict": "stalling", "reason": "duplicates"},
         "turns": 15,
         "usd": 1.5,
+        "usd_estimated": False,
         "usd_after_first_flag": 0.5,
         "calls_after_first_flag": 5,
     }
