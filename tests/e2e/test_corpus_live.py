@@ -27,7 +27,7 @@ def lines(name):
 
 def world(prefix, line):
     """A line of a corpus is its own world: ids get a prefix, a missing time is a second after the one before."""
-    t = 0.0
+    t = -1.0
     for event in line["events"]:
         event = dict(event)
         t = event.setdefault("t", t + 1.0)
@@ -49,7 +49,7 @@ def offline(name):
 
 
 def essence(prefix, transition):
-    same = {key: transition[key] for key in ("before", "after", "reason", "tree_verdict", "evidence")}
+    same = {key: transition[key] for key in ("t", "before", "after", "reason", "tree_verdict", "evidence")}
     return transition["conversation"].removeprefix(f"{prefix}/"), json.dumps(same, sort_keys=True)
 
 
