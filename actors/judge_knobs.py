@@ -52,4 +52,10 @@ class Patterns(Section):
     compaction_run: int = _times(4, "compactions in a row with fewer than 4 calls between")
     text_run: int = _times(4, "assistant texts in a row that say what one of the 5 before said (S014-S019)")
     wait_repeat: int = _times(20, "repeats that wait: the call was silent, or a pause lay before it")
+    silent_after_s: float = seconds(
+        120,
+        "seconds without an event inside an open turn after which a conversation shows as silent",
+        least=1,
+        most=3600,
+    )
     pause_s: float = seconds(30, "seconds before a repeated call that make it waiting", least=1, most=3600)

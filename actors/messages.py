@@ -117,6 +117,7 @@ class Status(StrEnum):
     IDLE = "idle"
     WAITING_USER = "waiting_user"
     RETIRED = "retired"
+    SILENT = "silent"
 
 
 class Mode(StrEnum):

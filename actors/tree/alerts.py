@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from actors.messages import AlertEffect, AlertState, Severity, Transition, Verdict
 from actors.tree.judge import rank
+from actors.tree.sentences import sentence_of
 from actors.tree.signals import evidence_of
 from actors.tree.state import Conversation, TreeState
 from actors.tree.verdicts import Run
@@ -68,22 +69,24 @@ def _raised(run: Run, state: AlertState, verdict: Verdict) -> AlertEffect:
     worst = worst_of(run.tree)
     assert worst is not None
     evidence = evidence_of(worst, run.knobs)
+    sentence = sentence_of(worst.reason, evidence)
     agent = worst.agent or "agent"
     repeated = f", top repeat {evidence.top_target} x{evidence.top_repeat}" if evidence.top_target else ""
     return AlertEffect(
         key=run.tree.id,
         state=state,
         severity=SEVERITY[verdict],
-        title=f"{agent} is {verdict.value}: {evidence.turns_since_landed} turns, nothing landed",
+        title=f"{agent} is {verdict.value}: {sentence}",
         summary=(
             f"session {worst.id} ({agent}{_below(run.tree, worst.id)}): {evidence.turns_since_landed} turns and "
-            f"${evidence.usd_since_landed:.2f} since the last landed change{repeated}; {worst.reason.value}"
+            f"${evidence.usd_since_landed:.2f} since the last landed change{repeated}; {sentence}"
         ),
         details={
             "conversation": worst.id,
             "agent": worst.agent,
             "verdict": verdict.value,
             "reason": worst.reason.value,
+            "sentence": sentence,
             "mode": _mode(run),
             **evidence.model_dump(mode="json"),
         },

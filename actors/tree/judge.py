@@ -6,6 +6,7 @@ A new family is one module in ``rules`` with ``judge(signals, knobs)`` and one r
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from actors.knobs import Progress
 from actors.messages import Reason, Verdict
@@ -33,7 +34,7 @@ from actors.tree.rules import (
 from actors.tree.signals import Signals, latest
 from actors.tree.state import Conversation
 
-__all__ = ["RULES", "calm", "judge", "rank"]
+__all__ = ["RULES", "calm", "judge", "limits_of", "rank"]
 
 Rule = Callable[[Signals, Progress], tuple[Verdict, Reason] | None]
 
@@ -59,6 +60,12 @@ RULES: tuple[Rule, ...] = (
     ceiling.judge,
 )
 
+_PATTERNS = (
+    "repeat_run", "failure_points", "exact_repeat", "same_outcome", "known_outcomes", "same_failure", "edit_run",
+    "cycle_rounds", "wait_repeat", "text_run", "refused_done", "injected_run", "compaction_run", "provider_failures",
+    "top_repeat", "nothing_new", "idle_edits",
+)  # fmt: skip
+_CENT = 1e-6  # ten times $0.10 is a dollar
 _NOTHING = (Verdict.OK, Reason.NONE)
 _RANK = {Verdict.OK: 0, Verdict.STALLING: 1, Verdict.LOOPING: 2}
 
@@ -68,42 +75,58 @@ def rank(verdict: Verdict) -> int:
     return _RANK[verdict]
 
 
-def calm(conversation: Conversation, knobs: Progress) -> bool:
+def limits_of(knobs: Progress) -> tuple[Any, ...]:
+    """Take the thresholds out of the knobs, in the order in which ``calm`` compares them."""
+    return (
+        tuple(getattr(knobs, name) for name in _PATTERNS),
+        min(knobs.session_repeat, knobs.session_repeat_spent),
+        knobs.stall_turns,
+        knobs.stall_usd,
+        knobs,
+    )
+
+
+def calm(conversation: Conversation, limits: tuple[Any, ...]) -> bool:
     """Whether every counter is below every threshold, so that no rule has anything to find.
 
     Says in one look on most events what ``judge`` would find out rule by rule; a property test holds the two together.
     """
     window, trail = conversation.window, conversation.trail
+    patterns, repeats, turns, usd, knobs = limits
+    (
+        run, points, exact, outcome, known, failure, edit, rounds, waits, text, done, nudges, squeezes, storm, top,
+        again, idle,
+    ) = patterns  # fmt: skip
     return (
-        trail.run < knobs.repeat_run
-        and trail.fail_points < knobs.failure_points
-        and window.exact.top < knobs.exact_repeat
-        and trail.sights.top < knobs.same_outcome
-        and trail.known_run < knobs.known_outcomes
-        and trail.same_failure < knobs.same_failure
-        and trail.edit_run < knobs.edit_run
-        and trail.cycle_rounds < knobs.cycle_rounds
-        and trail.waits < knobs.wait_repeat
-        and trail.text_run < knobs.text_run
-        and trail.done_run < knobs.refused_done
-        and trail.nudges < knobs.injected_run
-        and trail.squeezes < knobs.compaction_run
-        and trail.storm < knobs.provider_failures
-        and window.slices.top < knobs.top_repeat
-        and (not trail.again or latest(trail.again, 1) < knobs.nothing_new)
-        and (not trail.idle_edits or latest(trail.idle_edits, 1) < knobs.idle_edits)
-        and conversation.repeats.top < min(knobs.session_repeat, knobs.session_repeat_spent)
-        and not _spent(conversation, knobs)
+        trail.run < run
+        and trail.fail_points < points
+        and window.exact.top < exact
+        and trail.sights.top < outcome
+        and trail.known_run < known
+        and trail.same_failure < failure
+        and trail.edit_run < edit
+        and trail.cycle_rounds < rounds
+        and trail.waits < waits
+        and trail.text_run < text
+        and trail.done_run < done
+        and trail.nudges < nudges
+        and trail.squeezes < squeezes
+        and trail.storm < storm
+        and window.slices.top < top
+        and (not trail.again or latest(trail.again, 1) < again)
+        and (not trail.idle_edits or latest(trail.idle_edits, 1) < idle)
+        and conversation.repeats.top < repeats
         and (conversation.agent is None or conversation.agent not in knobs.read_only_agents)
+        and (
+            (conversation.turns_since < turns and conversation.usd_since < usd - _CENT)
+            or not _spent(conversation, knobs)
+        )
     )
 
 
 def _spent(conversation: Conversation, knobs: Progress) -> bool:
-    """Whether the specification's rule or a ceiling may speak."""
-    turns, usd = conversation.turns_since, conversation.usd_since + 1e-9
-    if turns < knobs.stall_turns and usd < knobs.stall_usd:
-        return False
-    if turns >= knobs.ceiling_turns or usd >= knobs.ceiling_usd:
+    """Whether the specification's rule or a ceiling may speak of what was spent."""
+    if conversation.turns_since >= knobs.ceiling_turns or conversation.usd_since >= knobs.ceiling_usd - _CENT:
         return True
     return conversation.window.dup_share >= knobs.dup_warn or conversation.failures.top >= knobs.fail_warn
 

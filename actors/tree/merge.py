@@ -12,7 +12,7 @@ from actors.tree.alerts import follow_verdict, resolve_alert
 from actors.tree.judge import rank
 from actors.tree.lineage import MAX_DEPTH, absorb, appear, crowd_out
 from actors.tree.state import MAX_STATES, Conversation, TreeState
-from actors.tree.verdicts import Effects, Run, advance, settle
+from actors.tree.verdicts import Effects, Run, advance, notice_knobs, settle
 
 __all__ = ["merge"]
 
@@ -20,6 +20,7 @@ __all__ = ["merge"]
 def merge(into: TreeState, other: TreeState, knobs: Progress, parent: str | None = None) -> tuple[TreeState, Effects]:
     """Move all of ``other`` below ``parent`` (default: the root) of ``into``; ``other`` is not to be used again."""
     run = Run(into, knobs)
+    notice_knobs(run)
     advance(run, other.now)
     into.seq += other.seq
     into.last_event_at = max((t for t in (into.last_event_at, other.last_event_at) if t is not None), default=None)

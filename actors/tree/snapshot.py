@@ -29,6 +29,9 @@ _CONVERSATION = (
     "retired",
     "idle",
     "questions",
+    "open_calls",
+    "ends_turns",
+    "busy",
     "alive_at",
     "reset_at",
     "events",
@@ -95,7 +98,7 @@ def _loaded(saved: dict[str, Any]) -> Conversation:
     limit, span, since, calls = saved["window"]
     window = Window(limit, span)
     window.restore([Call(*(call if len(call) > _OLD_CALL else [*call, False])) for call in calls], since, limit, span)
-    one = Conversation(window=window, **{name: saved[name] for name in _CONVERSATION})
+    one = Conversation(window=window, **{name: saved[name] for name in _CONVERSATION if name in saved})
     one.verdict, one.reason = Verdict(saved["verdict"]), Reason(saved["reason"])
     one.requests = dict(saved["requests"])
     for name in _TALLIES:

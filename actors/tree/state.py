@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from actors.knobs import Progress
 from actors.messages import Mode, Reason, Status, Verdict
@@ -19,8 +20,8 @@ __all__ = ["MAX_CONVERSATIONS", "MAX_STATES", "Conversation", "TreeState", "new_
 
 MAX_CONVERSATIONS = 512
 MAX_STATES = 512
-_SESSION_KEYS = 160  # distinct exact calls remembered since the last landing, beyond the window (P130, T43)
-_STREAK_KEYS = 48
+_SESSION_KEYS = 96  # distinct exact calls remembered since the last landing, beyond the window (P130, T43)
+_STREAK_KEYS = 32
 
 
 @dataclass(slots=True)
@@ -40,6 +41,9 @@ class Conversation:
     retired: bool = False
     idle: bool = False
     questions: int = 0
+    open_calls: int = 0
+    ends_turns: bool = False  # its sensor says when a turn is over, so that an open one is known to be open
+    busy: bool = False  # compacting, or its provider is being asked again
     alive_at: float = 0.0
     reset_at: float = 0.0
     events: int = 0
@@ -57,6 +61,15 @@ class Conversation:
     failures: Tally = field(default_factory=lambda: Tally(_STREAK_KEYS))
     target_failures: Tally = field(default_factory=lambda: Tally(_STREAK_KEYS))
     trail: Trail = field(default_factory=Trail)
+
+    def status_at(self, now: float, silent_after_s: float) -> Status:
+        """Return the status at ``now``: an active one is silent when its turn is open and nothing has come for long.
+
+        The clock stands still while a call is open, a question, a compaction or a retry (T01).
+        """
+        at_work = self.ends_turns and not self.open_calls and not self.busy
+        silent = self.status is Status.ACTIVE and at_work and now - self.alive_at >= silent_after_s
+        return Status.SILENT if silent else self.status
 
     @property
     def status(self) -> Status:
@@ -100,6 +113,7 @@ class TreeState:
     landed_states: dict[int, None] = field(default_factory=dict)
     judged_by: Progress | None = None  # not saved: spares looking at every value on every event
     knobs_key: int | None = None
+    limits: tuple[Any, ...] = ()  # not saved, either: the thresholds of ``judged_by`` at hand (``judge.calm``)
 
     @property
     def verdict(self) -> Verdict:

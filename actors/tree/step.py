@@ -26,6 +26,7 @@ from actors.tree.view import describe, next_wakeup, summarise
 
 __all__ = ["Effects", "describe", "merge", "next_wakeup", "step", "summarise"]
 
+_BUSY = (Kind.COMPACTION, Kind.RETRY)
 # the provider's or the machine's fault, not the agent's (T10-T23)
 _NOT_ITS_FAULT = (ErrorClass.INFRA, ErrorClass.PROVIDER)
 
@@ -67,6 +68,7 @@ def _progress(run: Run, event: ProgressEvent) -> None:
     if not injected:
         touch(tree, lineage)
         conversation.idle = event.kind is Kind.IDLE
+        conversation.busy = event.kind in _BUSY
     for one in lineage:
         one.turns_since += turns
         one.usd_since += usd
@@ -99,13 +101,18 @@ def _other(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
         conversation.trail.done()
     elif kind is Kind.COMPACTION:
         conversation.trail.squeeze()
+    elif kind is Kind.IDLE:
+        conversation.ends_turns, conversation.open_calls = True, 0
     elif kind is Kind.OPEN:
         conversation.questions += event.call_id is None
+        conversation.open_calls += event.call_id is not None
     elif kind is Kind.DELETED or (kind is Kind.CLOSE and _ends(conversation, event)):
         conversation.questions = 0
         retire(run, conversation)
     elif kind is Kind.CLOSE and event.call_id is None:
         conversation.questions = max(0, conversation.questions - 1)
+    elif kind is Kind.CLOSE:
+        conversation.open_calls = max(0, conversation.open_calls - 1)
 
 
 def _simhash(text: str | None) -> int:
@@ -123,7 +130,7 @@ def _ends(conversation: Conversation, event: ProgressEvent) -> bool:
 def _call(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
     conversation.calls_since += 1
     conversation.trail.calls += 1
-    if event.error in _NOT_ITS_FAULT:
+    if event.error is not None and event.error in _NOT_ITS_FAULT:
         if event.error is ErrorClass.PROVIDER:
             conversation.trail.refused(run.tree.now, run.knobs.pause_s)
     else:
@@ -137,34 +144,32 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
         window.resize(knobs.window, knobs.novelty_calls)
     fingerprint, outcome, slice_key = _fingerprint(event), key_of(event.result), key_of(event.slice)
     target = sys.intern(event.target) if event.target else None
-    failed = bool(event.exit) or event.error is not None
-    passed = event.exit == 0 and not failed
+    target_key = name_key(target) if target else slice_key
+    passed, failed = _outcome(event)
     exact = pair_key(fingerprint, outcome) if fingerprint else UNKNOWN
     seen = conversation.repeats.counts.get(exact, 0)
     waited = seen > 0 and trail.waited(outcome, passed=passed, t=run.tree.now, pause_s=knobs.pause_s)
-    window.push(fingerprint, outcome, slice_key, target or slice_key or fingerprint, target, waited=waited)
-    target_key = name_key(target) if target else slice_key
-    place = pair_key(name_key(event.tool or ""), target_key)
-    if failed and not waited:
-        _failed(conversation, fingerprint, target)
-        batch = event.error in (None, ErrorClass.EDIT_MISMATCH)
-        trail.failed(outcome, place, target_key, repeated=seen > 0, batch=batch)
-    elif passed:
-        conversation.failures.drop(fingerprint)
-        if target:
-            conversation.target_failures.drop(target)
-        trail.passed(place)
-    if event.landed:
-        trail.land(fingerprint, outcome, place)
-        if _is_new(run.tree, event, exact if outcome else UNKNOWN):
-            restart(run, conversation, Reason.LANDED)
-            return
+    call = window.push(fingerprint, outcome, slice_key, target or slice_key or fingerprint, target, waited=waited)
+    if passed:
+        _passed(conversation, event, fingerprint, target_key)
+    elif failed and not waited:
+        _failed(conversation, event, fingerprint, target_key, seen)
+    if event.landed and _landed(run, conversation, event, fingerprint, target_key):
+        return
     if waited:
-        trail.wait()
+        trail.waits += 1
         return
     if fingerprint:
+        exact = call.exact  # the same number: one object in every counter
         conversation.repeats.add(exact)
-    trail.call(exact, seen, outcome, UNKNOWN if event.landed else target_key, passed=passed)
+    trail.call(exact, seen, outcome, target_key, passed=passed, landed=event.landed)
+
+
+def _outcome(event: ProgressEvent) -> tuple[bool, bool]:
+    """Return whether a call passed and whether it failed; neither where the sensor does not know."""
+    if event.exit or event.error is not None:
+        return False, True
+    return event.exit == 0, False
 
 
 def _fingerprint(event: ProgressEvent) -> int:
@@ -175,11 +180,42 @@ def _fingerprint(event: ProgressEvent) -> int:
     return fingerprint
 
 
-def _failed(conversation: Conversation, fingerprint: int, target: str | None) -> None:
+def _place(event: ProgressEvent, target_key: int) -> int:
+    return pair_key(name_key(event.tool or ""), target_key)
+
+
+def _passed(conversation: Conversation, event: ProgressEvent, fingerprint: int, target_key: int) -> None:
+    trail = conversation.trail
+    if conversation.failures.counts:
+        conversation.failures.drop(fingerprint)
+    if conversation.target_failures.counts and event.target:
+        conversation.target_failures.drop(event.target)
+    trail.storm = 0
+    if trail.fail_points:
+        trail.recover()
+    if trail.stubborn:
+        trail.mend(_place(event, target_key))
+
+
+def _failed(conversation: Conversation, event: ProgressEvent, fingerprint: int, target_key: int, seen: int) -> None:
     if fingerprint:
         conversation.failures.add(fingerprint)
-    if target:
-        conversation.target_failures.add(target)
+    if event.target:
+        conversation.target_failures.add(sys.intern(event.target))
+    batch = event.error is None or event.error is ErrorClass.EDIT_MISMATCH
+    place = _place(event, target_key)
+    conversation.trail.failed(key_of(event.result), place, target_key, repeated=seen > 0, batch=batch)
+
+
+def _landed(run: Run, conversation: Conversation, event: ProgressEvent, fingerprint: int, target_key: int) -> bool:
+    """Note an accepted edit; start counting anew and return True if it brought something new (T47)."""
+    outcome = key_of(event.result)
+    idle = conversation.trail.land(fingerprint, outcome, _place(event, target_key))
+    exact = pair_key(fingerprint, outcome) if fingerprint and outcome else UNKNOWN
+    if idle or not _is_new(run.tree, event, exact):
+        return False
+    restart(run, conversation, Reason.LANDED)
+    return True
 
 
 def _is_new(tree: TreeState, event: ProgressEvent, exact: int) -> bool:

@@ -18,10 +18,11 @@ __all__ = ["HALF", "Trail"]
 
 HALF = 12  # calls that the shares look at; looping looks at twice as many
 _MASK = (1 << 2 * HALF) - 1
-_PERIODS = range(2, 9)
+_LONGEST = 8
+_PERIODS = range(2, _LONGEST + 1)
 _LEAST_CYCLE = 8  # calls: two that took turns three times are no cycle yet
-_SIGHTS = 96
-_STREAK = 32
+_SIGHTS = 48
+_STREAK = 24
 _PLACES = 24
 _ACKNOWLEDGED = 3  # an outcome of more landings than this says "accepted", not what came of it
 _FEW_CALLS = 4
@@ -93,14 +94,17 @@ class Trail:
         """Whether a repeat now is waiting; counts nothing."""
         return outcome in SILENT or (passed and self.last_t is not None and t - self.last_t >= pause_s)
 
-    def call(self, exact: int, seen: int, outcome: int, target: int, *, passed: bool) -> None:
+    def call(self, exact: int, seen: int, outcome: int, target: int, *, passed: bool, landed: bool = False) -> None:
         """Count a call that did not land anew: ``seen`` times before, ``target`` UNKNOWN where it named none."""
-        again = seen >= 2
-        self.again = (self.again << 1 | again) & _MASK
-        self.idle_edits = self.idle_edits << 1 & _MASK
-        if exact != UNKNOWN:
+        if seen >= 2:
+            self.again = (self.again << 1 | 1) & _MASK
+        elif self.again:
+            self.again = self.again << 1 & _MASK
+        if self.idle_edits and not landed:
+            self.idle_edits = self.idle_edits << 1 & _MASK
+        if exact:
             self._in_a_row(exact, seen)
-        if target and outcome and outcome not in SILENT:
+        if target and outcome and not landed and outcome not in SILENT:
             self.sights.add(target ^ outcome)
             if passed:
                 self._known(outcome)
@@ -108,19 +112,15 @@ class Trail:
             self.fresh += 1
             self.waits = self.text_run = 0
 
-    def wait(self) -> None:
-        """Count a repeat that waits."""
-        self.waits += 1
+    def recover(self) -> None:
+        """Note a success in a streak of failures: it takes half of it away."""
+        self.fail_points >>= 1
+        if not self.fail_points:
+            self.streak.clear()
 
-    def passed(self, place: int) -> None:
-        """Note a success at ``place``: it halves a streak of failures, and the place fails alike no more."""
-        self.storm = 0
-        if self.fail_points:
-            self.fail_points >>= 1
-            if not self.fail_points:
-                self.streak.clear()
-        if place in self.stubborn:
-            del self.stubborn[place]
+    def mend(self, place: int) -> None:
+        """Note a success at ``place``: it fails alike no more."""
+        if self.stubborn.pop(place, None) is not None:
             self.same_failure = max((count for _, count in self.stubborn.values()), default=0)
 
     def failed(self, outcome: int, place: int, target: int, *, repeated: bool, batch: bool) -> None:
@@ -143,8 +143,8 @@ class Trail:
         if self.last_t is None or t - self.last_t < pause_s:
             self.storm += 1
 
-    def land(self, fingerprint: int, outcome: int, place: int) -> None:
-        """Note an accepted edit, new or not."""
+    def land(self, fingerprint: int, outcome: int, place: int) -> bool:
+        """Note an accepted edit, new or not; return whether it brought only a state that was there before."""
         self.edit_run = self.edit_run + 1 if fingerprint == self.edit != UNKNOWN else 1
         self.edit = fingerprint
         telling = self.places.get(place, outcome) != outcome and outcome not in SILENT
@@ -153,6 +153,7 @@ class Trail:
         self.idle_edits = (self.idle_edits << 1 | idle) & _MASK
         _remember(self.landed, outcome, times + 1, _STREAK)
         _remember(self.places, place, outcome, _PLACES)
+        return idle
 
     def nudge(self) -> None:
         """Note an injected turn."""
@@ -183,15 +184,17 @@ class Trail:
             del self.texts[0]
 
     def _in_a_row(self, exact: int, seen: int) -> None:
-        self.run = self.run + 1 if exact == self.last else 1
-        self.last = exact
         recent = self.recent
         if seen and exact in recent:
+            self.run = self.run + 1 if exact == self.last else 1
             self._cycle(exact)
-        elif self.matches:
-            self.matches, self.cycle_rounds = {}, 0
+        else:
+            self.run = 1
+            if self.matches:
+                self.matches, self.cycle_rounds = {}, 0
+        self.last = exact
         recent.append(exact)
-        if len(recent) > _PERIODS[-1]:
+        if len(recent) > _LONGEST:
             del recent[0]
 
     def _cycle(self, exact: int) -> None:
@@ -204,9 +207,12 @@ class Trail:
         self.matches, self.cycle_rounds = matches, rounds
 
     def _known(self, outcome: int) -> None:
-        times = self.outcomes.get(outcome, 0)
+        outcomes = self.outcomes
+        times = outcomes.pop(outcome, 0)
+        outcomes[outcome] = times + 1
         self.known_run = self.known_run + 1 if times >= 2 else 0
-        _remember(self.outcomes, outcome, times + 1, _SIGHTS)
+        if len(outcomes) > _SIGHTS:
+            del outcomes[next(iter(outcomes))]
 
 
 def _near(sim: int, other: int) -> bool:

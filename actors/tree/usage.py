@@ -12,7 +12,7 @@ from actors.tree.state import Conversation
 
 __all__ = ["spent"]
 
-_REQUESTS = 32
+_REQUESTS = 16
 _CALLS = (Kind.TOOL, Kind.DONE)
 
 
@@ -21,8 +21,9 @@ def spent(conversation: Conversation, event: ProgressEvent) -> tuple[int, float]
     is_turn = event.kind is Kind.TURN
     if conversation.sends_turns and not is_turn:
         return 0, 0.0
-    _note_context(conversation, event)
-    turns = _turns(conversation, event, is_turn)
+    if event.tokens is not None or event.context_tokens is not None:
+        _note_context(conversation, event)
+    turns = 1 if event.round is None and event.kind is Kind.TOOL else _turns(conversation, event, is_turn)
     if is_turn:
         conversation.sends_turns = True
     usd = event.cost_usd or 0.0

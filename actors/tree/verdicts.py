@@ -8,11 +8,13 @@ each.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 from actors.knobs import Progress
 from actors.messages import AlertEffect, Evidence, Reason, Transition, Verdict
-from actors.tree.judge import calm, judge, rank
+from actors.tree.judge import calm, judge, limits_of, rank
 from actors.tree.signals import evidence_of, signals_of
 from actors.tree.state import Conversation, TreeState
 
@@ -32,7 +34,7 @@ class Run:
 
 def settle(run: Run, conversation: Conversation, *, call: bool) -> None:
     """Judge one conversation; ``call`` says that it made one itself, which is what a quiet window is counted in."""
-    if calm(conversation, run.knobs):
+    if calm(conversation, run.tree.limits):
         found, reason = Verdict.OK, Reason.NONE
     else:
         found, reason = judge(signals_of(conversation, run.knobs), run.knobs)
@@ -52,14 +54,19 @@ def notice_knobs(run: Run) -> None:
     tree, knobs = run.tree, run.knobs
     if knobs is tree.judged_by:
         return
-    key = crc32(knobs.model_dump_json(exclude={"mode"}).encode())
+    key, limits = _read(knobs)
     changed = tree.knobs_key is not None and tree.knobs_key != key
-    tree.judged_by, tree.knobs_key = knobs, key
+    tree.judged_by, tree.knobs_key, tree.limits = knobs, key, limits
     for one in tree.conversations.values():
         if changed and one.verdict is not Verdict.OK:
             found, reason = judge(signals_of(one, knobs), knobs)
             if rank(found) < rank(one.verdict):
                 change(run, one, found, Reason.SETTINGS if found is Verdict.OK else reason)
+
+
+@lru_cache(maxsize=8)
+def _read(knobs: Progress) -> tuple[int, tuple[Any, ...]]:
+    return crc32(knobs.model_dump_json(exclude={"mode"}).encode()), limits_of(knobs)
 
 
 def change(

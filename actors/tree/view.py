@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.judge_knobs import Patterns
 from actors.knobs import Progress
 from actors.messages import Status, Verdict
 from actors.tree.alerts import worst_of
+from actors.tree.sentences import sentence_of
 from actors.tree.signals import evidence_of
 from actors.tree.state import Conversation, TreeState
 
@@ -30,6 +32,7 @@ THRESHOLDS = (
     "ceiling_turns",
     "ceiling_usd",
     "retire_after_s",
+    *Patterns.model_fields,
 )
 
 
@@ -41,7 +44,7 @@ def summarise(tree: TreeState, knobs: Progress) -> dict[str, Any]:
         "id": tree.id,
         "verdict": tree.verdict.value,
         "reason": worst.reason.value if worst else "none",
-        "status": _status(tree).value,
+        "status": _status(tree, knobs).value,
         "mode": (tree.mode or knobs.mode).value,
         "stage": None,
         "conversations": len(tree.conversations),
@@ -59,10 +62,12 @@ def summarise(tree: TreeState, knobs: Progress) -> dict[str, Any]:
 def describe(tree: TreeState, knobs: Progress) -> dict[str, Any]:
     """Return the rest of ``GET /v1/trees/{id}``: conversations, evidence, thresholds, what would happen next."""
     worst = worst_of(tree)
-    evidence = evidence_of(worst, knobs).model_dump(mode="json") if worst else {}
+    found = evidence_of(worst, knobs) if worst else None
+    evidence = found.model_dump(mode="json") if found else {}
     return {
         **{key: value for key, value in summarise(tree, knobs).items() if key not in ("id", "conversations")},
-        "conversations": [_conversation(one, knobs) for one in tree.conversations.values()],
+        "conversations": [_conversation(one, knobs, tree.now) for one in tree.conversations.values()],
+        "sentence": sentence_of(worst.reason, found) if worst and found else None,
         "evidence": evidence,
         "thresholds": {name: getattr(knobs, name) for name in THRESHOLDS},
         "would_next": _would_next(tree, worst, knobs),
@@ -73,27 +78,31 @@ def describe(tree: TreeState, knobs: Progress) -> dict[str, Any]:
 
 def next_wakeup(tree: TreeState, knobs: Progress) -> float | None:
     """Return when the tree next needs a tick, on its own clock; None when nothing is due."""
-    live = [one.alive_at for one in tree.conversations.values() if not one.retired]
-    return min(live) + knobs.retire_after_s if live else None
+    live = [one for one in tree.conversations.values() if not one.retired]
+    due = [one.alive_at + knobs.retire_after_s for one in live]
+    due += [
+        at for one in live if one.ends_turns and not one.idle and (at := one.alive_at + knobs.silent_after_s) > tree.now
+    ]
+    return min(due, default=None)
 
 
-def _status(tree: TreeState) -> Status:
+def _status(tree: TreeState, knobs: Progress) -> Status:
     """Retired when all are; otherwise the liveliest, and waiting for the user only when nobody works."""
-    seen = {one.status for one in tree.conversations.values()}
-    for status in (Status.ACTIVE, Status.WAITING_USER, Status.IDLE, Status.RETIRED):
+    seen = {one.status_at(tree.now, knobs.silent_after_s) for one in tree.conversations.values()}
+    for status in (Status.ACTIVE, Status.SILENT, Status.WAITING_USER, Status.IDLE, Status.RETIRED):
         if status in seen:
             return status
     return Status.IDLE
 
 
-def _conversation(one: Conversation, knobs: Progress) -> dict[str, Any]:
+def _conversation(one: Conversation, knobs: Progress, now: float) -> dict[str, Any]:
     return {
         "id": one.id,
         "parent": one.parent,
         "agent": one.agent,
         "verdict": one.verdict.value,
         "reason": one.reason.value,
-        "status": one.status.value,
+        "status": one.status_at(now, knobs.silent_after_s).value,
         "events": one.events,
         "turns": one.turns,
         "usd": round(one.usd, 6),
@@ -107,11 +116,13 @@ def _would_next(tree: TreeState, worst: Conversation | None, knobs: Progress) ->
         return "nothing more: in this version every mode only warns; a landed change, a user turn or resume ends it"
     if tree.verdict is Verdict.STALLING:
         return (
-            f"a critical alert at {knobs.loop_turns} turns or ${knobs.loop_usd:.2f} since the last landed change "
-            f"with {knobs.loop_dup:.0%} duplicates or {knobs.loop_fail} failures in a row of one call"
+            f"a critical alert once a pattern comes {knobs.loop_factor:g} times as often as what is stalling, or at "
+            f"{knobs.loop_turns} turns or ${knobs.loop_usd:.2f} since the last landed change with {knobs.loop_dup:.0%} "
+            f"duplicates or {knobs.loop_fail} failures in a row of one call"
         )
     turns = worst.turns_since if worst else 0
     return (
-        f"a warning at {knobs.stall_turns} turns (now {turns}) or ${knobs.stall_usd:.2f} since the last landed change "
-        f"with {knobs.dup_warn:.0%} duplicates or {knobs.fail_warn} failures in a row of one call"
+        f"a warning when a pattern reaches its threshold, or at {knobs.stall_turns} turns (now {turns}) or "
+        f"${knobs.stall_usd:.2f} since the last landed change with {knobs.dup_warn:.0%} duplicates or "
+        f"{knobs.fail_warn} failures in a row of one call"
     )

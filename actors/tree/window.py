@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from actors.tree.keys import UNKNOWN, pair_key
+from actors.tree.keys import pair_key
 from actors.tree.tally import Bag, Key, Tally
 
 __all__ = ["Call", "Window"]
+
+_made = tuple.__new__
 
 
 class Call(NamedTuple):
@@ -74,13 +76,15 @@ class Window:
         """Add one call and let the oldest go."""
         exact = pair_key(fingerprint, outcome)
         polled = waited or (bool(outcome) and fingerprint in self.fingerprints and exact not in self.exact)
-        call = Call(fingerprint, exact, slice_key or fingerprint, place, target, polled, waited)
-        self.calls.append(call)
-        self.since += 1
+        # a plain tuple made a Call: on this path the constructor of a named tuple costs as much as a counter
+        call = _made(Call, (fingerprint, exact, slice_key or fingerprint, place, target, polled, waited))
+        calls = self.calls
+        calls.append(call)
+        self.since = since = self.since + 1
         self._count(call)
-        if self.since > self.span:
-            self._leave_span(self.calls[-self.span - 1])
-        if len(self.calls) > self.limit:
+        if since > self.span:
+            self.places.remove(calls[-self.span - 1].place)
+        if len(calls) > self.limit:
             self._evict()
         return call
 
@@ -105,7 +109,7 @@ class Window:
         for call in counted:
             self._count(call)
         for call in counted[: max(0, since - span)]:
-            self._leave_span(call)
+            self.places.remove(call.place)
 
     def top_target(self) -> str | None:
         """Return the target that the calls since the reset name most, the latest of equals; O(window)."""
@@ -117,25 +121,26 @@ class Window:
         return max(reversed(counts), key=counts.__getitem__, default=None)
 
     def _count(self, call: Call) -> None:
-        if call.fingerprint != UNKNOWN and not call.waited:
+        fingerprint, exact, slice_key, place, _, polled, waited = call
+        if fingerprint and not waited:
             self.known += 1
-            self.fingerprints.add(call.fingerprint)
-            self.exact.add(call.exact)
-        if call.slice != UNKNOWN and not call.polled:
-            self.slices.add(call.slice)
-        self.places.add(call.place)
-
-    def _leave_span(self, call: Call) -> None:
-        self.places.remove(call.place)
+            counts = self.fingerprints.counts
+            counts[fingerprint] = counts.get(fingerprint, 0) + 1
+            self.exact.add(exact)
+        if slice_key and not polled:
+            self.slices.add(slice_key)
+        counts = self.places.counts
+        counts[place] = counts.get(place, 0) + 1
 
     def _evict(self) -> None:
         call = self.calls.popleft()
         if self.since <= len(self.calls):
             return
         self.since -= 1
-        if call.fingerprint != UNKNOWN and not call.waited:
+        fingerprint, exact, slice_key, _, _, polled, waited = call
+        if fingerprint and not waited:
             self.known -= 1
-            self.fingerprints.remove(call.fingerprint)
-            self.exact.remove(call.exact)
-        if call.slice != UNKNOWN and not call.polled:
-            self.slices.remove(call.slice)
+            self.fingerprints.remove(fingerprint)
+            self.exact.remove(exact)
+        if slice_key and not polled:
+            self.slices.remove(slice_key)

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on compactions in a row."""
-    verdict = grade(signals.compaction_run, knobs.compaction_run, knobs)
-    return (verdict, Reason.COMPACTION_LOOP) if verdict else None
+    if signals.compaction_run < knobs.compaction_run:
+        return None
+    return grade(signals.compaction_run, knobs.compaction_run, knobs), Reason.COMPACTION_LOOP

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on rounds of a cycle."""
-    verdict = grade(signals.cycle_rounds, knobs.cycle_rounds, knobs)
-    return (verdict, Reason.CYCLE) if verdict else None
+    if signals.cycle_rounds < knobs.cycle_rounds:
+        return None
+    return grade(signals.cycle_rounds, knobs.cycle_rounds, knobs), Reason.CYCLE

@@ -12,9 +12,10 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on equal edits in a row, or on edits of the last calls that brought a known state."""
-    verdict = grade(signals.edit_run, knobs.edit_run, knobs)
-    if verdict is not None:
-        return verdict, Reason.SAME_EDIT
+    if signals.edit_run >= knobs.edit_run:
+        return grade(signals.edit_run, knobs.edit_run, knobs), Reason.SAME_EDIT
+    if not signals.idle_edits:
+        return None
     if latest(signals.idle_edits, 2) >= knobs.idle_edits * 2:
         return Verdict.LOOPING, Reason.IDLE_EDITS
     return (Verdict.STALLING, Reason.IDLE_EDITS) if latest(signals.idle_edits, 1) >= knobs.idle_edits else None

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on equal calls in the window."""
-    verdict = grade(signals.exact_repeat, knobs.exact_repeat, knobs)
-    return (verdict, Reason.EXACT_REPEAT) if verdict else None
+    if signals.exact_repeat < knobs.exact_repeat:
+        return None
+    return grade(signals.exact_repeat, knobs.exact_repeat, knobs), Reason.EXACT_REPEAT

@@ -16,5 +16,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on a streak of failures."""
-    verdict = grade(signals.failure_points, knobs.failure_points, knobs)
-    return (verdict, Reason.FAILURE_STREAK) if verdict else None
+    if signals.failure_points < knobs.failure_points:
+        return None
+    return grade(signals.failure_points, knobs.failure_points, knobs), Reason.FAILURE_STREAK

@@ -8,8 +8,6 @@ from actors.messages import Verdict
 __all__ = ["grade"]
 
 
-def grade(count: int, warn: int, knobs: Progress) -> Verdict | None:
-    """Return what ``count`` of a pattern is, None below ``warn``."""
-    if count < warn:
-        return None
+def grade(count: int, warn: int, knobs: Progress) -> Verdict:
+    """Return what ``count`` of a pattern is, once it has reached ``warn``."""
     return Verdict.LOOPING if count >= warn * knobs.loop_factor else Verdict.STALLING

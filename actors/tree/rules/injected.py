@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on injected turns in a row."""
-    verdict = grade(signals.injected_run, knobs.injected_run, knobs)
-    return (verdict, Reason.INJECTED) if verdict else None
+    if signals.injected_run < knobs.injected_run:
+        return None
+    return grade(signals.injected_run, knobs.injected_run, knobs), Reason.INJECTED

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on outcomes that are known."""
-    verdict = grade(signals.known_outcomes, knobs.known_outcomes, knobs)
-    return (verdict, Reason.KNOWN_OUTCOMES) if verdict else None
+    if signals.known_outcomes < knobs.known_outcomes:
+        return None
+    return grade(signals.known_outcomes, knobs.known_outcomes, knobs), Reason.KNOWN_OUTCOMES

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on refused calls in a row."""
-    verdict = grade(signals.provider_failures, knobs.provider_failures, knobs)
-    return (verdict, Reason.PROVIDER_FAILURES) if verdict else None
+    if signals.provider_failures < knobs.provider_failures:
+        return None
+    return grade(signals.provider_failures, knobs.provider_failures, knobs), Reason.PROVIDER_FAILURES

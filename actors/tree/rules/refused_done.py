@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on refused done-claims."""
-    verdict = grade(signals.refused_done, knobs.refused_done, knobs)
-    return (verdict, Reason.REFUSED_DONE) if verdict else None
+    if signals.refused_done < knobs.refused_done:
+        return None
+    return grade(signals.refused_done, knobs.refused_done, knobs), Reason.REFUSED_DONE

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on equal calls in a row."""
-    verdict = grade(signals.repeat_run, knobs.repeat_run, knobs)
-    return (verdict, Reason.REPEAT_RUN) if verdict else None
+    if signals.repeat_run < knobs.repeat_run:
+        return None
+    return grade(signals.repeat_run, knobs.repeat_run, knobs), Reason.REPEAT_RUN

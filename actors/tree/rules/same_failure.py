@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on a failure that edits leave as it is."""
-    verdict = grade(signals.same_failure, knobs.same_failure, knobs)
-    return (verdict, Reason.SAME_FAILURE) if verdict else None
+    if signals.same_failure < knobs.same_failure:
+        return None
+    return grade(signals.same_failure, knobs.same_failure, knobs), Reason.SAME_FAILURE

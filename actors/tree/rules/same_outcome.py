@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on calls of one target that all ended alike."""
-    verdict = grade(signals.same_outcome, knobs.same_outcome, knobs)
-    return (verdict, Reason.SAME_OUTCOME) if verdict else None
+    if signals.same_outcome < knobs.same_outcome:
+        return None
+    return grade(signals.same_outcome, knobs.same_outcome, knobs), Reason.SAME_OUTCOME

@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on repeated texts."""
-    verdict = grade(signals.text_run, knobs.text_run, knobs)
-    return (verdict, Reason.SAME_TEXT) if verdict else None
+    if signals.text_run < knobs.text_run:
+        return None
+    return grade(signals.text_run, knobs.text_run, knobs), Reason.SAME_TEXT

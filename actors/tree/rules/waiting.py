@@ -12,5 +12,6 @@ __all__ = ["judge"]
 
 def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason] | None:
     """Return the verdict on repeats that wait."""
-    verdict = grade(signals.wait_repeat, knobs.wait_repeat, knobs)
-    return (verdict, Reason.WAITING) if verdict else None
+    if signals.wait_repeat < knobs.wait_repeat:
+        return None
+    return grade(signals.wait_repeat, knobs.wait_repeat, knobs), Reason.WAITING

@@ -60,10 +60,10 @@ def test_alert_names_session_agent_turns_dollars_and_top_target() -> None:
     driver = Driver().feed(call("navbar", "kid", agent="build", cost_usd=0.07) for _ in range(12))
     alert = driver.alerts[0]
 
-    assert alert.title == "build is stalling: 12 turns, nothing landed"
+    assert alert.title == "build is stalling: one place was looked at 12 times in the last 12 calls"
     assert alert.summary == (
         "session kid (build, below root): 12 turns and $0.84 since the last landed change, "
-        "top repeat src/navbar.py x12; top_repeat"
+        "top repeat src/navbar.py x12; one place was looked at 12 times in the last 12 calls"
     )  # P050
     assert alert.details["conversation"] == "kid"
     assert alert.details["top_target"] == "src/navbar.py"

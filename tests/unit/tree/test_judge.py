@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.knobs import Progress
-from actors.messages import Reason, Verdict
-from actors.tree.judge import judge, rank
-from actors.tree.signals import Signals
+from actors.messages import Evidence, Kind, Reason, Verdict
+from actors.tree.judge import calm, judge, limits_of, rank
+from actors.tree.sentences import SENTENCES, sentence_of
+from actors.tree.signals import Signals, signals_of
+from tests.unit.tree.streams import Driver, call, digest
 
 KNOBS = Progress()
 QUIET = Signals(
@@ -123,3 +127,24 @@ def test_starting_thresholds_are_those_of_the_prototype() -> None:
 
 def test_rank_orders_verdicts() -> None:
     assert sorted(Verdict, key=rank) == [Verdict.OK, Verdict.STALLING, Verdict.LOOPING]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 6)), max_size=70))
+def test_calm_says_what_every_rule_says(steps: list[tuple[int, int, bool, int]]) -> None:
+    """``calm`` is a short cut: whenever it holds, no rule finds anything."""
+    kinds = [Kind.TOOL] * 3 + [Kind.DONE, Kind.COMPACTION, Kind.ASSISTANT, Kind.INJECTED]
+    driver = Driver(knobs=KNOBS)
+    for what, outcome, landed, kind in steps:
+        fields = {"kind": kinds[kind], "exit": outcome % 2, "result": digest(outcome), "said": digest(what)}
+        driver.feed([call(what, landed=landed, cost_usd=0.05, **fields)])
+        one = driver.of()
+        found = judge(signals_of(one, KNOBS), KNOBS)
+        assert (found == (Verdict.OK, Reason.NONE)) or not calm(one, limits_of(KNOBS))
+
+
+def test_sentence_every_reason_has_one_with_figures_of_the_evidence() -> None:
+    assert set(SENTENCES) == set(Reason)
+    for reason in Reason:
+        assert sentence_of(reason, Evidence()).isascii()
+    assert sentence_of(Reason.CYCLE, Evidence(cycle_rounds=4)) == "the same calls take turns, 4 rounds by now"

@@ -115,7 +115,7 @@ def test_pattern_with_its_knob_out_of_reach_is_not_flagged(
 
 
 def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
-    apart = {"loop_factor", "pause_s", "session_repeat_spent"}
+    apart = {"loop_factor", "pause_s", "silent_after_s", "session_repeat_spent"}
 
     assert {knob for _, knob, _, _ in CAUGHT} == set(Patterns.model_fields) - apart
 

@@ -29,6 +29,7 @@ NOT_PLAIN = {
     "alerted",
     "mode",
     "judged_by",
+    "limits",
 }
 
 
@@ -77,7 +78,8 @@ def test_load_restores_the_trail() -> None:
 def test_load_of_the_format_before_the_trail_starts_an_empty_one() -> None:
     body = json.loads(dump(Driver().feed([call("same", exit=1)] * 5).state)) | {"format": 1}
     for one in body["conversations"]:
-        del one["trail"]
+        for name in ("trail", "open_calls", "ends_turns", "busy"):
+            del one[name]
         one["window"][3] = [each[:-1] for each in one["window"][3]]
     loaded = load(json.dumps(body)).conversations["root"]
 

@@ -339,7 +339,7 @@ def test_describe_and_summarise_name_what_an_operator_asks_for() -> None:
     }
     assert [one["id"] for one in view["conversations"]] == ["root", "kid"]
     assert view["thresholds"]["top_repeat"] == 12
-    assert "critical alert at 50 turns" in view["would_next"]
+    assert "a critical alert once a pattern comes 2 times as often" in view["would_next"]
 
 
 def test_empty_tree_can_be_shown() -> None:
@@ -353,3 +353,30 @@ def test_step_returns_the_same_state_object() -> None:
     driver = Driver()
 
     assert step(driver.state, call(0, t=1.0), KNOBS)[0] is driver.state
+
+
+def test_status_silent_only_inside_an_open_turn_with_nothing_open() -> None:
+    def status(*events: ProgressEvent, after: float = 500) -> Status:
+        driver = Driver().feed([told(Kind.USER), *events])
+        return driver.of().status_at(driver.state.now + after, KNOBS.silent_after_s)
+
+    ended = told(Kind.IDLE)
+    assert status(call(1)) is Status.ACTIVE  # whether the turn is still open, nobody says
+    assert status(ended, call(1)) is Status.SILENT
+    assert status(ended, call(1), after=119) is Status.ACTIVE
+    assert status(ended, call(1), ended) is Status.IDLE
+    assert status(ended, told(Kind.OPEN, call_id="build")) is Status.ACTIVE  # T01
+    assert status(ended, told(Kind.OPEN, call_id="build"), told(Kind.CLOSE, call_id="build")) is Status.SILENT
+    assert status(ended, told(Kind.OPEN)) is Status.WAITING_USER  # T02
+    assert status(ended, told(Kind.COMPACTION)) is Status.ACTIVE
+    assert status(ended, told(Kind.RETRY)) is Status.ACTIVE
+    assert status(ended, call(1, "kid", parent_session_id="root")) is Status.IDLE
+
+
+def test_status_silent_child_at_work_keeps_its_parent_from_it() -> None:
+    driver = Driver().feed([told(Kind.IDLE), call(1), call(2, "kid", t=900.0)])
+
+    assert driver.of().status_at(950.0, KNOBS.silent_after_s) is Status.ACTIVE
+    assert next_wakeup(driver.state, KNOBS) == 900.0 + KNOBS.silent_after_s
+    assert next_wakeup(driver.tick(1021.0).state, KNOBS) == 900.0 + KNOBS.retire_after_s
+    assert summarise(driver.state, KNOBS)["status"] == "active"  # the child's sensor does not say when it ends
