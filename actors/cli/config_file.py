@@ -23,6 +23,7 @@ def write_knobs(path: Path, values: Mapping[str, Any]) -> None:
     from actors.knobs import Knobs
     from supervisor.settings.errors import InvalidSettings
     from supervisor.settings.layers import read_file
+    from supervisor.settings.render import Layers, render
 
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -35,6 +36,7 @@ def write_knobs(path: Path, values: Mapping[str, Any]) -> None:
             found = read_file(Knobs, beside)
             if any(found.get(name) != value for name, value in values.items()):
                 raise Failure(Exit.INVALID, f"{plain(path)}: its layout cannot be edited; nothing was changed")
+            render(Knobs, Layers(file=found))
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)

@@ -53,8 +53,8 @@ def replay(  # noqa: PLR0917 - typer makes options of them
         shown = _print_json(rows, why)
     else:
         listed = list(rows)
-        shown = len(listed)
         _print(listed, knobs, why, timeline=timeline, everything=all_)
+        shown = len(listed)
     if not shown:
         raise Failure(Exit.INVALID, "no conversation could be read" if why is None else f"no conversation {why}")
 
