@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from actors.alert_desk import AlertDesk
 from actors.clients.requests import Sighted, Sightings
 from actors.crash_watch import CrashWatch
 from actors.edge.api.context import Context
@@ -30,6 +31,7 @@ from actors.messages import Command, Frozen, Mode
 from actors.notifier.requests import Health as ChannelsHealth
 from actors.notifier.requests import NotifierHealth
 from actors.state_line import headline, state_line
+from actors.store.alert_reader import AlertReader
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
 from actors.tree.requests import Described, Operate, shard_of
@@ -258,13 +260,14 @@ def _applier(child: Child) -> Applier:
 
 async def main(child: Child) -> None:
     """Serve the control socket until told to stop."""
-    reader = Reader(child.state_dir / "treewarden.db")
+    reader = AlertReader(child.state_dir / "treewarden.db")
     knobs = Holder(child, Knobs)
     app = Application(child, knobs, reader)
     operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
     app.operations = operations
     reload = Reload(child.endpoint, operations, child.args["reread"])
-    table = [*operations.routes(), *reload.routes(), *app.routes(), *_api(child, knobs, reader)]
+    own = [*operations.routes(), *reload.routes(), *app.routes(), *AlertDesk(child.endpoint).routes()]
+    table = [*own, *_api(child, knobs, reader)]
     serving = asyncio.create_task(
         serve(
             application(table),

@@ -83,8 +83,15 @@ def _channel(channel: Mapping[str, Any]) -> Check:
         return Check(name, "ok", detail)
     if state == "disabled":
         return Check(name, "note", "disabled", "set enabled: true in notifications.channels")
-    fix = "run treewarden inside the desktop session, with DBUS_SESSION_BUS_ADDRESS set"
-    return Check(name, "bad", detail, fix if channel["type"] == "desktop" else "")
+    return Check(name, "bad", detail, _channel_fix(channel))
+
+
+def _channel_fix(channel: Mapping[str, Any]) -> str:
+    if "environment variable" in channel["detail"]:
+        return "set it in the daemon's environment (with systemd: the unit's EnvironmentFile), then restart"
+    if channel["type"] == "desktop":
+        return "run treewarden inside the desktop session, with DBUS_SESSION_BUS_ADDRESS set"
+    return f"treewarden channels test {channel['name']}"
 
 
 def _clients(clients: Mapping[str, Any], now: float) -> Iterator[Check]:

@@ -52,6 +52,10 @@ class Control:
         """Send ``body`` to ``path``. Errors: Failure."""
         return self._ask("POST", path, json=body)
 
+    def delete(self, path: str) -> Any:
+        """Remove ``path``. Errors: Failure."""
+        return self._ask("DELETE", path)
+
     def patch(self, path: str, body: Any, version: int | None = None) -> Any:
         """Change ``path``, if it still is at ``version``. Errors: Failure."""
         return self._ask("PATCH", path, json=body, headers={} if version is None else {"If-Match": f'"{version}"'})

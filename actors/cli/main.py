@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from actors.cli import config
+from actors.cli import alerts, channels, config
 from actors.cli.calibrate import calibrate
 from actors.cli.children import children
 from actors.cli.demo import demo
@@ -75,6 +75,8 @@ COMMANDS = (
 
 for command in COMMANDS:
     app.command()(failing(command))
+app.add_typer(alerts.app, name="alerts")
+app.add_typer(channels.app, name="channels")
 app.add_typer(config.app, name="config")
 
 

@@ -26,7 +26,8 @@ from actors.edge.server import serve
 from actors.edge.shards import Shards
 from actors.edge.sightings import SensorsSeen
 from actors.knobs import Knobs
-from actors.store.reader import Reader, Unreadable
+from actors.store.alert_reader import AlertReader
+from actors.store.reader import Unreadable
 from actors.tree.requests import TreeRow
 from actors.version import own_version
 from supervisor.bus.refs import handle
@@ -68,7 +69,7 @@ class Edge:
         self.version = own_version()
         self.tokens = load_tokens(child.state_dir)
         holder = Holder(child, Knobs)
-        self.reader = Reader(child.state_dir / "treewarden.db")
+        self.reader = AlertReader(child.state_dir / "treewarden.db")
         shards = Shards(child.endpoint, int(child.args["shards"]))
         self.directory = Directory(self.reader.conversation_tree)
         self.lanes = Lanes(shards, self._moved)

@@ -40,7 +40,7 @@ class Alert(Frozen):
     """The current alert of one dedup key (P077). ``opened_at`` and ``changed_at`` are epoch seconds.
 
     ``last_effect`` is the newest event that was folded, ``change`` the newest that made a difference. ``doubtful``: the
-    same message may have arrived before, and has to say so.
+    same message may have arrived before, and has to say so. ``serial``: the row of the message in the store.
     """
 
     key: str
@@ -55,6 +55,7 @@ class Alert(Frozen):
     last_effect: int
     change: int = 0
     doubtful: bool = False
+    serial: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +64,7 @@ class Alert(Frozen):
     @property
     def message_id(self) -> str:
         """Return what names this message, the same however often it is sent: the idempotency key."""
-        parts = (self.key, self.state.value, self.severity.value, self.change, self.opened_at, self.changed_at)
+        parts = (self.key, self.state.value, self.change, self.serial)
         return sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
     @property

@@ -100,7 +100,8 @@ class Outbox:
 
     def made(self, number: int, channel: str, alert: Alert, at: float) -> Delivery:
         """Return the delivery of a row that was just committed."""
-        return Delivery(id=number, effect_id=UNRECORDED, channel=channel, alert=alert, created_at=at)
+        numbered = alert.model_copy(update={"serial": number})
+        return Delivery(id=number, effect_id=UNRECORDED, channel=channel, alert=numbered, created_at=at)
 
     def settle(self, settled: Settled) -> None:
         """Write the end of a delivery soon; returns at once."""
@@ -237,7 +238,7 @@ def _owed(decision: Decision, made: Iterable[tuple[dict[str, object], int]], at:
     owed = []
     for row, number in made:
         if row["state"] == "pending":
-            alert = decision.alert.model_copy(update={"state": AlertState(str(row["action"]))})
+            alert = decision.alert.model_copy(update={"state": AlertState(str(row["action"])), "serial": number})
             fields = {"id": number, "effect_id": decision.effect_id, "channel": row["channel"], "alert": alert}
             owed.append(Delivery.model_validate(fields | {"created_at": at}))
     return owed

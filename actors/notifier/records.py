@@ -104,6 +104,7 @@ def delivery_of(row: DeliveryRecord, log: AlertLogRecord, newest: Alert | None) 
             "source": log.source,
             "changed_at": log.at,
             "change": log.effect_id or UNRECORDED,
+            "serial": row.id,
         }
     )
     return Delivery(

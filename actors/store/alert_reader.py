@@ -53,6 +53,11 @@ class DeliveryRefRecord(NamedTuple):
 class AlertReader(Reader):
     """All raise Unreadable; see Reader."""
 
+    @classmethod
+    def beside(cls, reader: Reader) -> AlertReader:
+        """Return ``reader`` itself where it can, else one on the same file."""
+        return reader if isinstance(reader, cls) else cls(reader._path)
+
     def silences(self, now: float) -> list[SilenceRecord]:
         """Return those that are not over."""
         return self._many(SilenceRecord, "silences", "WHERE until > ? ORDER BY id", (now,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,6 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from dbus_fast import Message, MessageType
+from dbus_fast.aio.message_bus import MessageBus
 
 from tests.unit.notifier.desktop_session import SERVICE, need
 
@@ -28,9 +32,23 @@ class Desktop:
             return []
         return [json.loads(line) for line in self._shown.read_text().splitlines()]
 
+    def press(self, number: int, action: str) -> None:
+        """Click a button of a notification."""
+        asyncio.run(_press(self.env["DBUS_SESSION_BUS_ADDRESS"], number, action))
+
     def shown(self, word: str) -> list[dict[str, Any]]:
         """Return the notifications with ``word`` in their title or body."""
         return [one for one in self.calls if one["call"] == "Notify" and word in one["title"] + one["body"]]
+
+
+async def _press(address: str, number: int, action: str) -> None:
+    bus = await MessageBus(bus_address=address).connect()
+    name, path = "org.freedesktop.Notifications", "/org/freedesktop/Notifications"
+    call = Message(destination=name, path=path, interface=name, member="Press", signature="us", body=[number, action])
+    reply = await bus.call(call)
+    assert reply is not None
+    assert reply.message_type is MessageType.METHOD_RETURN, reply.body
+    bus.disconnect()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """A notification service for tests: owns org.freedesktop.Notifications and appends every call as one JSON line.
 
 Run it as ``python notification_service.py FILE`` with DBUS_SESSION_BUS_ADDRESS set; it prints ``ready`` when it owns
-the name. Lines: {"call": "Notify", "id", "app", "replaces", "title", "body", "urgency", "expire_ms"} and
+the name. Lines: {"call": "Notify", "id", "app", "replaces", "title", "body", "urgency", "expire_ms",
+"actions"} and
 {"call": "CloseNotification", "id", "known"}. FILE ``-`` means the standard output.
 ``--plain`` does not offer body-markup. It ends with the bus.
 """
@@ -23,6 +24,7 @@ NAME = "org.freedesktop.Notifications"
 Strings = Annotated[list[str], DBusSignature("as")]
 Nothing = Annotated[None, DBusSignature("")]
 Closed = Annotated[tuple[int, int], DBusSignature("uu")]
+Pressed = Annotated[tuple[int, str], DBusSignature("us")]
 Information = Annotated[tuple[str, str, str, str], DBusSignature("ssss")]
 
 
@@ -74,8 +76,14 @@ class Notifications(ServiceInterface):
             body=body,
             urgency=urgency,
             expire_ms=expire_ms,
+            actions=actions,
         )
         return number
+
+    @dbus_method()
+    def Press(self, number: DBusUInt32, action: DBusStr) -> Nothing:
+        """Do what a click on a button does. Not part of the specification: tests call it."""
+        self.ActionInvoked(number, action)
 
     @dbus_method()
     def CloseNotification(self, number: DBusUInt32) -> Nothing:
@@ -85,6 +93,10 @@ class Notifications(ServiceInterface):
             raise DBusError(f"{NAME}.Error", "")
         self._shown.discard(number)
         self.NotificationClosed(number, 3)
+
+    @dbus_signal()
+    def ActionInvoked(self, number: int, action: str) -> Pressed:
+        return number, action
 
     @dbus_signal()
     def NotificationClosed(self, number: int, reason: int) -> Closed:
@@ -109,7 +121,7 @@ def main() -> None:
     log = None if arguments.log == "-" else Path(arguments.log)
     if log is not None:
         log.touch()
-    asyncio.run(serve(log, ["body"] if arguments.plain else ["body", "body-markup"]))
+    asyncio.run(serve(log, ["body"] if arguments.plain else ["body", "body-markup", "actions"]))
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ class Mailbox:
         if fault is not None:
             self.faults[f"email {fault}"] = self.faults.get(f"email {fault}", 0) + 1
         if isinstance(fault, int):
-            return f"{451 if fault == 429 else fault} try again"
+            return f"{451 if fault in (429, 500) else fault} try again"  # as HTTP's: come again
         if fault == "drop":
             server.transport.abort()
             return "421 gone"

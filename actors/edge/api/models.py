@@ -122,6 +122,7 @@ class SensorList(BaseModel):
 class DeliveryView(BaseModel):
     """One attempt on one channel."""
 
+    key: str = ""
     channel: str
     action: str
     state: str

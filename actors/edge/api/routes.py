@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from actors.clients.requests import Sighted
-from actors.edge.api import models, openapi, state, trees
+from actors.edge.api import alerts, models, openapi, state, trees
 from actors.edge.api.context import Context
 from actors.edge.api.errors import APIProblem
 from actors.edge.auth import Scope
@@ -58,6 +58,11 @@ ENTRIES: Sequence[Entry] = (
     Entry("GET", "/v1/sensors", Scope.OPERATOR, state.list_sensors, models.SensorList),
     Entry("GET", "/v1/sightings", Scope.OPERATOR, state.sightings, Sighted),
     Entry("GET", "/v1/alerts", Scope.OPERATOR, state.list_alerts, models.AlertList),
+    Entry("GET", "/v1/alerts/open", Scope.OPERATOR, alerts.list_open, alerts.OpenAlerts),
+    Entry("GET", "/v1/alerts/{id:path}", Scope.OPERATOR, alerts.show_entry, alerts.EntryView),
+    Entry("GET", "/v1/channels", Scope.OPERATOR, alerts.list_channels, alerts.ChannelList),
+    Entry("GET", "/v1/silences", Scope.OPERATOR, alerts.list_silences, alerts.SilenceList),
+    Entry("GET", "/v1/feedback", Scope.OPERATOR, alerts.list_feedback, alerts.FeedbackList),
     Entry("GET", "/v1/openapi.json", Scope.ROUTER, _openapi, None),
 )
 

@@ -9,6 +9,7 @@ from actors.clients.requests import Sighted, Sightings
 from actors.edge.api.context import Context
 from actors.edge.api.errors import APIProblem
 from actors.edge.api.models import AlertList, AlertView, DeliveryView, Health, SensorList, SensorView
+from actors.edge.api.notification_metrics import notifications
 from actors.edge.api.parameters import known_parameters, number
 from actors.store.reader import Unreadable
 from actors.store.requests import Health as Storage
@@ -38,7 +39,7 @@ async def metrics(context: Context, _request: Request) -> Response:
     """GET /metrics"""
     if context.metrics is None:
         raise APIProblem.of(404, "not_found", "metrics are served by the TCP side")
-    return Response(context.metrics(), media_type=METRICS_TYPE)
+    return Response(context.metrics() + await notifications(context), media_type=METRICS_TYPE)
 
 
 async def list_sensors(context: Context, request: Request) -> SensorList:
