@@ -176,23 +176,24 @@ def _spawned(payload: dict[str, Any]) -> dict[str, Any]:
 def _plain(name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Put a call into the common words: the shell's script, patches by the file they name, polls by their process."""
     tool, args = renamed(name, given)
-    command = args.get("command")
-    if isinstance(command, list):
-        words = [text(word) for word in command]
-        wrapped = len(words) == 3 and words[1] in ("-c", "-lc")
-        args = {"command": words[2] if wrapped or words[:1] == ["apply_patch"] else " ".join(words)}
-        if words[:1] == ["apply_patch"]:
-            args = {"input": words[-1]}
-            tool = "apply_patch"
-    patch = text(args.get("input")) or text(args.get("patch")) if tool == "apply_patch" else text(args.get("command"))
-    file = PATCHED.search(patch) if tool == "apply_patch" or "apply_patch" in patch[:200] else None
+    command = _script(args.get("command"))
+    patch = command or text(args.get("input")) or text(args.get("patch"))
+    file = PATCHED.search(patch) if tool == "apply_patch" or "apply_patch" in patch[:HEAD] else None
     if file:
         return "apply_patch", {"filePath": file[1].strip(), "patchText": patch}
     if tool == "write_stdin" and not text(args.get("chars")).strip():
         return "poll", {"session_id": args.get("session_id")}
     if tool == "bash":
-        return tool, {"command": text(args.get("command")), "workdir": args.get("workdir")}
+        return tool, {"command": command, "workdir": args.get("workdir")}
     return tool, args
+
+
+def _script(command: Any) -> str:
+    """The shell's script: of a list of words that of ``bash -lc``, or the words themselves."""
+    if not isinstance(command, list):
+        return text(command)
+    words = [text(word) for word in command]
+    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
 
 
 def _result(output: Any) -> tuple[int | None, str]:
