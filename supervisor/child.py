@@ -1,7 +1,8 @@
 """The runtime of one child process: the handshake with the supervisor, so that ``main`` need not know it.
 
 A child listens on the bus first, runs its ``main(child)``, says ready, answers Ping through its own probe, and ends
-when asked to Stop or on SIGTERM. It never outlives root: root's death kills it (parent-death signal of the starter).
+when asked to Stop or on SIGTERM; ``main`` may raise ``Leave`` and ``NothingToDo`` (supervisor.leaving). It never
+outlives root: root's death kills it (parent-death signal of the starter).
 Open databases, threads and sockets inside ``main`` only, never at import: the process was forked with modules loaded.
 """
 
@@ -21,22 +22,14 @@ from typing import Any
 
 from supervisor import logs
 from supervisor.bus.endpoint import Endpoint
+from supervisor.leaving import Leave, NothingToDo
 
-__all__ = ["BUS_DIRECTORY", "Child", "Leave", "Main", "NothingToDo", "RenderedSettings", "run_child"]
+__all__ = ["BUS_DIRECTORY", "Child", "Main", "RenderedSettings", "run_child"]
 
 BUS_DIRECTORY = "bus"
 ROOT = "root"
 
 _log = logging.getLogger(__name__)
-
-
-class Leave(Exception):
-    """Raise it from ``main`` to end on purpose (OTP: `{shutdown, Reason}`): a transient child stays down then."""
-
-
-class NothingToDo(Exception):
-    """Raise it from ``main`` before ready: the child is not needed now; `ignore` in OTP."""
-
 
 Main = Callable[["Child"], Awaitable[None]]
 Probe = Callable[[], Awaitable[None]]
@@ -132,7 +125,7 @@ async def _live(child: Child, main: Main) -> None:
     try:
         await main(child)
     except Leave as leaving:
-        await child.say_ending("shutdown_with", str(leaving))
+        await child.say_ending(leaving.ending, str(leaving))
     except NothingToDo:
         await child.say_ending("ignore")
     finally:

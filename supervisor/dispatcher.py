@@ -5,6 +5,9 @@ pykka's own receive loop is used as it is (it calls ``get`` outside of its try b
 Differences to stock pykka, all deliberate: a crash in an ask ends the actor as a crash in a tell does; a failing
 on_start fails ``start``; SystemExit and other BaseExceptions in one actor end that actor alone; a blocking ask raises,
 because it would wait for itself. ``tell`` may be called from any thread.
+
+``monitor`` tells how an actor ended, in the very turn of the loop in which it did: by itself, with ``Leave``, by a
+crash (also one in an ask), or dropped by ``drop``. ``supervisor.actor_runner`` builds on it.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pykka
 from pykka import ActorDeadError, ActorRegistry
 from pykka.messages import _ActorStop
 
-__all__ = ["ActorCrashed", "ActorStartError", "LoopActor", "ask", "stop"]
+from supervisor.leaving import Leave
+
+__all__ = ["ActorCrashed", "ActorStartError", "LoopActor", "Monitor", "ask", "drop", "monitor", "stop", "wind_down"]
 
 SLICE_MESSAGES = 64
 
@@ -35,6 +41,19 @@ class ActorCrashed(RuntimeError):
     """A BaseException that is no Exception ended the actor."""
 
 
+class Dropped(BaseException):
+    """The end of an actor that was dropped; only monitors see it."""
+
+
+Monitor = Callable[[BaseException | None], None]
+"""Called once with what ended the actor: None when it stopped, ``Leave``, ``Dropped``, or what it crashed with."""
+
+
+@dataclass(frozen=True)
+class _WindDown:
+    """Asks an actor to finish what is under way; passes through the mailbox like everything else."""
+
+
 class _SliceEnd(BaseException):
     """Leaves pykka's receive loop: the inbox is empty or the slice is used up."""
 
@@ -47,6 +66,7 @@ class _LoopInbox:
         self._scheduled = False
         self._left = 0
         self.drain: Callable[[], None] = lambda: None
+        self.actor: LoopActor | None = None
 
     def put(self, envelope: Any) -> None:
         self._queue.append(envelope)
@@ -74,6 +94,12 @@ class _LoopInbox:
         self._left = SLICE_MESSAGES
         self.drain()
         self.schedule()
+
+    def wake(self) -> None:
+        """Run a slice even when nothing is queued: the loop has to see that it is over."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run_slice)
 
     def open_for_teardown(self) -> None:
         self._left = len(self._queue)
@@ -111,6 +137,18 @@ class LoopActor(pykka.Actor):
     """Base of all actors. Start it, tell it and stop it on the event loop that shall run it."""
 
     _failure_handled = False
+    _end: BaseException | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._monitors: list[Monitor] | None = []
+        self._winding: asyncio.Task[None] | None = None
+
+    async def wind_down(self) -> None:
+        """Finish what is under way: a supervisor waits for it, within the child's budget, before it stops the actor.
+
+        Messages are still handled meanwhile.
+        """
 
     @staticmethod
     def _create_actor_inbox() -> Any:
@@ -122,6 +160,7 @@ class LoopActor(pykka.Actor):
 
     def _start_actor_loop(self) -> None:
         self.actor_inbox.drain = self._drain  # type: ignore[attr-defined]
+        self.actor_inbox.actor = self  # type: ignore[attr-defined]
         try:
             self.on_start()
         except BaseException as error:
@@ -136,10 +175,50 @@ class LoopActor(pykka.Actor):
             return
         self.actor_inbox.open_for_teardown()  # type: ignore[attr-defined]
         self._actor_loop_teardown()
+        if self._winding is not None:
+            self._winding.cancel()
+        monitors, self._monitors = self._monitors or [], None
+        for tell in monitors:
+            tell(self._end)
+
+    async def _wind_down(self) -> None:
+        try:
+            await self.wind_down()
+        except Leave as leaving:
+            self._leave(leaving)
+        except Exception:  # noqa: BLE001 - a crash while winding down is a crash of the actor
+            if not self.actor_stopped.is_set():
+                self._fail_once()
+        self.actor_inbox.wake()  # type: ignore[attr-defined]
+
+    def _leave(self, leaving: Leave) -> None:
+        if not self.actor_stopped.is_set():
+            self._end = leaving
+            self._stop()
+
+    def _drop(self) -> None:
+        if self._monitors is None or self.actor_stopped.is_set():
+            return
+        self._end = Dropped()
+        ActorRegistry.unregister(self.actor_ref)
+        self.actor_stopped.set()
+        self.actor_inbox.wake()  # type: ignore[attr-defined]
+
+    def _monitor(self, tell: Monitor) -> None:
+        if self._monitors is None:
+            tell(self._end)
+        else:
+            self._monitors.append(tell)
 
     def _handle_receive(self, message: Any) -> Any:
+        if isinstance(message, _WindDown):
+            self._winding = asyncio.get_running_loop().create_task(self._wind_down())
+            return self._winding
         try:
             return super()._handle_receive(message)
+        except Leave as leaving:
+            self._leave(leaving)
+            return None
         except Exception:
             self._fail_once()
             raise
@@ -149,6 +228,7 @@ class LoopActor(pykka.Actor):
 
     def _fail_once(self) -> None:
         info = sys.exc_info()
+        self._end = self._end or info[1]
         self._handle_failure(*info)
         self.on_crash(info[1])
 
@@ -176,3 +256,24 @@ async def stop(ref: pykka.ActorRef[Any]) -> None:
         await ref.ask(_ActorStop(), block=False)
     except ActorDeadError:
         return
+
+
+def monitor(ref: pykka.ActorRef[Any], tell: Monitor) -> None:
+    """Call ``tell`` when the actor ends; at once when it has ended already. As in OTP, several may watch one actor."""
+    ref.actor_inbox.actor._monitor(tell)  # type: ignore[attr-defined]
+
+
+async def wind_down(ref: pykka.ActorRef[Any]) -> None:
+    """Let an actor finish what is under way; returns at once when it is dead."""
+    try:
+        await ask(ref, _WindDown())
+    except ActorDeadError:
+        return
+
+
+def drop(ref: pykka.ActorRef[Any]) -> None:
+    """End an actor before its next message, without on_stop: as much of a kill as there is on one loop.
+
+    What waits in its mailbox fails with ActorDeadError. An actor that blocks the loop cannot be dropped.
+    """
+    ref.actor_inbox.actor._drop()  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ import sys
 import time
 
 from tests.conformance import otp
+from tests.conformance.actor_world import actor_traces
 from tests.conformance.compare import Ours, compare, core_traces, seeds
 from tests.conformance.process_world import process_traces
 
@@ -29,9 +30,11 @@ def main() -> int:
         print(f"conformance: no erl found; install it: {otp.INSTALL}")
         return 1 if otp.required() else 0
     process = arguments.count // 40 if arguments.process is None else arguments.process
+    actor = arguments.count // 20 if arguments.actor is None else arguments.actor
     plan: list[tuple[str, int, Ours]] = [
         ("core", arguments.count, core_traces),
         ("process", process, process_traces),
+        ("actor", actor, actor_traces),
     ]
     passed = failed = 0
     for name, count, ours in plan:

@@ -25,6 +25,8 @@ SHORT_MS = 40
 LONG_MS = 60000
 """A budget that does not run out."""
 
+HOUR_S = 3600
+
 STRATEGIES = ("one_for_one", "one_for_one", "one_for_all", "rest_for_one", "rest_for_one", "simple_one_for_one")
 RESTARTS = ("permanent", "permanent", "transient", "temporary")
 REASONS = ("crash", "crash", "kill", "normal", "shutdown", "{shutdown}")
@@ -81,7 +83,7 @@ class _Maker:
         self.seed = seed
         self.short_ms = short_ms
         self.dice = random.Random(seed)
-        self.period = 3600
+        self.period = HOUR_S
         self.count = 0
         self.dynamic = 0
         self.sups: list[Sup] = []
@@ -91,10 +93,10 @@ class _Maker:
         self.hurry = True
 
     def make(self) -> Scenario:
-        waits = self._chance(4)
-        self.period = 2 if waits else 3600
+        waits = self._chance(6)
+        self.period = 2 if waits else HOUR_S
         root = self._sup("root", 1)
-        events = [self._event() for _ in range(self.dice.randint(3, 14))]
+        events = [self._event() for _ in range(self.dice.randint(8, 20) if waits else self.dice.randint(3, 14))]
         for _ in range(self.dice.randint(1, 2) if waits else 0):
             events.insert(self.dice.randrange(len(events) + 1), ("wait",))
         return Scenario(self.seed, root, events, self.short_ms)
@@ -108,8 +110,9 @@ class _Maker:
 
     def _sup(self, name: str, depth: int) -> Sup:
         dice = self.dice
-        auto = dice.choice(("never", "never", "any_significant", "all_significant"))
-        sup = Sup(name, dice.choice(STRATEGIES), dice.choice((0, 1, 1, 2, 3, 5)), self.period, auto)
+        auto = dice.choice(("never", "never", "any_significant", "all_significant", "all_significant"))
+        intensity = dice.choice((0, 1, 1, 2, 3, 5) if self.period == HOUR_S else (1, 1, 2))
+        sup = Sup(name, dice.choice(STRATEGIES), intensity, self.period, auto)
         self.sups.append(sup)
         self.known[name] = []
         number = 1 if sup.strategy == "simple_one_for_one" else dice.choice((0, 1, 2, 2, 3, 3, 4))
@@ -125,7 +128,7 @@ class _Maker:
             child = self._worker(name or self._name("t" if dynamic else "w"), dynamic=dynamic)
         child.restart = dice.choice(RESTARTS)
         may = child.restart != "permanent" and sup.auto != "never"
-        child.significant = may and self._chance(50)
+        child.significant = may and self._chance(60)
         self.homes[child.id] = sup
         self.known[sup.id].append(child)
         return child

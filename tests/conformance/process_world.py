@@ -19,12 +19,13 @@ from pathlib import Path
 
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Ending, Event, Start, Stop
+from supervisor.events import Ending, Start, Stop
 from supervisor.launcher import Launcher
 from supervisor.logtail import LogSink
 from supervisor.process import IGNORE
 from supervisor.processes import Outfit, Processes
 from tests.conformance.generate import scenario
+from tests.conformance.moving import MovingWorld
 from tests.conformance.rig import Life, Rig
 
 __all__ = ["ProcessWorld", "process_traces"]
@@ -32,7 +33,6 @@ __all__ = ["ProcessWorld", "process_traces"]
 SHORT_MS = 600
 """Budget that runs out. Real processes need some 10 ms to stop, more on a busy machine."""
 
-_STUCK_S = 30.0
 _REPOSITORY = Path(__file__).parents[2]
 
 
@@ -43,6 +43,7 @@ class Office:
         self.directory = directory
         self.endpoint = Endpoint("root", directory / "bus")
         self.launcher = Launcher(["supervisor.child", "uvloop", "tests.conformance.worker"])
+        self.sink = LogSink(os.open(os.devnull, os.O_WRONLY))
         self.world: ProcessWorld | None = None
 
     async def start(self) -> None:
@@ -63,28 +64,20 @@ class Office:
         return handle  # type: ignore[return-value]
 
 
-class ProcessWorld:
-    """Runs workers as processes; settled when every order has had its effect or waits at a gate."""
+class ProcessWorld(MovingWorld):
+    """Runs workers as processes."""
 
     def __init__(self, rig: Rig, office: Office) -> None:
-        self._rig = rig
+        super().__init__(rig)
         self._office = office
-        self._loop = asyncio.get_running_loop()
-        self._moving: set[int] = set()
-        self._timers = 0
-        self._changed = asyncio.Event()
-        self._gates: dict[int, asyncio.Future[None]] = {}
-        self._run_of_pid: dict[int, Life] = {}
-        self._skipped_s = 0.0
         self._tells: set[asyncio.Task[None]] = set()
-        sink = LogSink(os.open(os.devnull, os.O_WRONLY))
         self._processes = Processes(
             {},
             launcher=office.launcher,
             endpoint=office.endpoint,
             outfit=Outfit(office.directory, office.directory),
-            sink=sink,
-            emit=self._emit,
+            sink=office.sink,
+            emit=self.emit,
             changed=lambda: None,
         )
         office.world = self
@@ -92,54 +85,33 @@ class ProcessWorld:
     # Orders of the rig
 
     def begin(self, life: Life, command: Start) -> None:
-        self._move(life)
-        self._gates[life.run] = self._loop.create_future()
+        self.move(life)
+        self.close_gate(life)
         self._processes.start(command)
 
     def grant(self, life: Life) -> None:
-        self._move(life)
-        self._gates[life.run].set_result(None)
+        self.move(life)
+        self.open_gate(life.run)
 
     def stop(self, life: Life, command: Stop) -> None:
-        self._move(life)
+        self.move(life)
         if life.state == "stopping":
-            self._gates[life.run] = self._loop.create_future()
+            self.close_gate(life)
         self._processes.stop(command)
 
     def let_go(self, life: Life) -> None:
         self.grant(life)
 
     def die(self, life: Life, reason: str) -> None:
-        self._move(life)
+        self.move(life)
         if reason == "kill":
             pid = self._processes.pid(life.id)
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             return
-        task = self._loop.create_task(self._office.endpoint.tell(life.id, "Die", json.dumps(reason).encode()))
+        task = self.loop.create_task(self._office.endpoint.tell(life.id, "Die", json.dumps(reason).encode()))
         self._tells.add(task)
         task.add_done_callback(self._tells.discard)
-
-    async def settle(self) -> None:
-        while self._moving or self._timers:
-            self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), _STUCK_S)
-
-    def skip(self, seconds: float) -> None:
-        self._skipped_s += seconds
-
-    def now(self) -> float:
-        return self._loop.time() + self._skipped_s
-
-    def timer(self, after_s: float, fire: Callable[[], None]) -> None:
-        self._timers += 1
-
-        def run_out() -> None:
-            self._timers -= 1
-            self._changed.set()
-            fire()
-
-        self._loop.call_later(after_s, run_out)
 
     # News of the children
 
@@ -151,26 +123,12 @@ class ProcessWorld:
             ending = word["ending"] if word["ending"] == IGNORE else Ending(word["ending"])
             self._processes.farewell(child, pid, ending, word["reason"])  # type: ignore[arg-type]
         else:
-            life = self._life(child)
+            life = next(life for life in self.rig.lives.values() if life.id == child)
             if kind == "Begin" or life.shutdown != SHORT_MS:
-                self._rest(life.run)
-            await self._gates[life.run]
+                self.rest(life.run)
+            await self.gates[life.run]
             return json.dumps({"outcome": life.outcome, "manner": life.manner}).encode()
         return b"null"
-
-    def _life(self, child: str) -> Life:
-        return next(life for life in self._rig.lives.values() if life.id == child)
-
-    def _emit(self, event: Event) -> None:
-        self._rest(event.run)  # type: ignore[union-attr]
-        self._rig.feed(event)
-
-    def _move(self, life: Life) -> None:
-        self._moving.add(life.run)
-
-    def _rest(self, run: int) -> None:
-        self._moving.discard(run)
-        self._changed.set()
 
 
 def process_traces(wanted: list[int]) -> dict[int, list[str]]:

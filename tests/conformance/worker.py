@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 
-from supervisor.child import Child, NothingToDo
+from supervisor.child import Child
+from supervisor.leaving import NothingToDo
 
 __all__ = ["main"]
 

@@ -11,7 +11,8 @@ import sys
 import time
 
 from supervisor.bus.errors import Refused
-from supervisor.child import Child, Leave, NothingToDo
+from supervisor.child import Child
+from supervisor.leaving import Leave, NothingToDo
 
 
 async def serve(child: Child) -> None:
