@@ -123,7 +123,7 @@ def _await_adoption(root: int) -> None:
     while os.getppid() != root:
         if time.monotonic() > deadline:
             os._exit(1)
-        time.sleep(0.0002)  # the intermediate process is already exiting; there is nothing to wait on
+        os.sched_yield()  # the intermediate process is already exiting: nothing to wait on, and a sleep would be longer
     linux.die_with_parent(root)
 
 

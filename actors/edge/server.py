@@ -15,6 +15,7 @@ from actors.edge.connection import BoundedProtocol
 __all__ = ["serve"]
 
 GRACE_S = 1  # a clean stop of the daemon takes less than two seconds
+LAST_REQUESTS_S = 0.1
 
 
 class _Server(uvicorn.Server):
@@ -25,6 +26,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         await self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections; one that was just taken may still send its request, instead of being reset."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LAST_REQUESTS_S)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

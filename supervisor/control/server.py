@@ -25,9 +25,17 @@ from supervisor.control.problem import Problem, answer_problem
 __all__ = ["application", "serve"]
 
 DRAIN_S = 1
+LAST_REQUESTS_S = 0.1
 
 
 class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections; one that was just taken may still send its request, instead of being reset."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LAST_REQUESTS_S)
+        await super().shutdown(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the child's runtime."""
