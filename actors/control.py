@@ -44,6 +44,7 @@ from supervisor.control.operations import Author, Operations, body_as, peers
 from supervisor.control.peer import peer_of
 from supervisor.control.problem import Problem
 from supervisor.control.reload import Reload
+from supervisor.control.restart import Restarts
 from supervisor.control.server import application, serve
 from supervisor.settings.apply import Applier
 from supervisor.settings.errors import InvalidSettings
@@ -139,6 +140,16 @@ class Application:
         except Unreadable as error:
             return {"total": None, "by_verdict": {}, "error": str(error)}
         return {"total": sum(counts.values()), "by_verdict": {"ok": 0, "stalling": 0, "looping": 0} | counts}
+
+    async def audit(self, action: str, detail: dict[str, Any], uid: int) -> None:
+        """Note who asked for a process operation; a storage that is away does not stop the operator."""
+        row = {"at": time.time(), "uid": uid, "action": action, "detail": json.dumps(detail)}
+        try:
+            await Ref(self._child.endpoint, "keeper").ask(
+                Commit(writes=[Write(op="audit.add", row=row)], durable=True), Committed, timeout_s=2.0
+            )
+        except BusError as error:
+            _log.warning("not audited: %s of %s by uid %d: %s", action, detail, uid, error)
 
     async def tell(self) -> None:
         """Log one line of state when the clients were looked at first, then each run.line_every_s and on a change."""
@@ -266,7 +277,9 @@ async def main(child: Child) -> None:
     operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
     app.operations = operations
     reload = Reload(child.endpoint, operations, child.args["reread"])
-    own = [*operations.routes(), *reload.routes(), *app.routes(), *AlertDesk(child.endpoint).routes()]
+    restarts = Restarts(child.endpoint, app.audit, child.stopping)
+    own = [*operations.routes(), *reload.routes(), *restarts.routes(), *app.routes()]
+    own += AlertDesk(child.endpoint).routes()
     table = [*own, *_api(child, knobs, reader)]
     serving = asyncio.create_task(
         serve(

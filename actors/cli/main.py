@@ -17,6 +17,7 @@ from actors.cli.install_service import install_service, uninstall_service
 from actors.cli.mode import mode
 from actors.cli.reload import reload
 from actors.cli.replay import replay
+from actors.cli.restart import restart
 from actors.cli.resume import resume
 from actors.cli.run import run
 from actors.cli.status import status
@@ -59,6 +60,7 @@ COMMANDS = (
     run,
     status,
     children,
+    restart,
     trees,
     why,
     mode,

@@ -290,3 +290,34 @@ def test_killed_process_leaves_a_crash_report_with_its_last_words(one):
     assert any("sees" in line for line in crash["log"]), crash["log"]
     assert "last crash" in one.cli("status").stdout
     assert "forest-1" in one.cli("children", "--tree").stdout
+
+
+def test_restart_of_one_process_and_of_all_keeps_taking_events(one):
+    """A sender goes on through both; it sees no refused connection, and nothing is lost."""
+    before = {name: child["pid"] for name, child in one.children().items()}
+    stop, codes = threading.Event(), []
+
+    def send():
+        n = 0
+        while not stop.is_set():
+            codes.append(post(one, [{"session_id": "rolling", "id": f"r{n}", "tool": "t"}]).status_code)
+            n += 1
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        told = one.cli("restart", "forest-0").stdout
+        assert "forest-0: ready again" in told
+        after_one = {name: child["pid"] for name, child in one.children().items()}
+        assert {name for name in before if before[name] != after_one[name]} == {"forest-0"}
+        one.cli("restart", "--rolling")
+    finally:
+        stop.set()
+        sender.join(30)
+    after = {name: child["pid"] for name, child in one.children().items()}
+    assert not set(after.values()) & set(after_one.values())
+    assert set(codes) == {202}
+    with one.client() as client:
+        assert client.get("/v1/trees/rolling").json()["events"] == len(codes)
+    assert one.cli("restart", "nobody", check=None).returncode == 5
+    assert one.cli("restart", check=None).returncode == 2

@@ -70,7 +70,8 @@ class Foreground:
         return "".join(self.lines)
 
     def end(self):
-        os.killpg(self.process.pid, signal.SIGTERM)
+        """Ctrl-C at a terminal reaches the whole group."""
+        os.killpg(self.process.pid, signal.SIGINT)
         self.process.wait(20)
 
 
