@@ -16,6 +16,7 @@ import sdnotify  # type: ignore[import-untyped]
 __all__ = ["Adopted", "Systemd"]
 
 _FIRST_FD = 3
+_MAX_STATUS_CHARS = 600
 _PRIVATE = (
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
@@ -123,4 +124,6 @@ def _notifier(address: str) -> sdnotify.SystemdNotifier | None:
 
 
 def _ascii(text: str) -> str:
-    return " ".join(text.split()).encode("ascii", "replace").decode("ascii")
+    """One line, cut short: a datagram that is too large would be lost with the READY=1 in it."""
+    line = " ".join(text.split()).encode("ascii", "replace").decode("ascii")
+    return line if len(line) <= _MAX_STATUS_CHARS else f"{line[: _MAX_STATUS_CHARS - 4]} ..."

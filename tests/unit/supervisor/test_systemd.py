@@ -44,6 +44,16 @@ def test_status_is_one_ascii_line_and_not_repeated() -> None:
         assert [manager.recv(100), manager.recv(100)] == [b"STATUS=caf? closed", b"STOPPING=1\nSTATUS=bye"]
 
 
+def test_status_of_any_length_does_not_lose_the_word_ready() -> None:
+    with short_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(directory / "n"))
+        manager.settimeout(5)
+        Systemd({"NOTIFY_SOCKET": str(directory / "n")}).ready("no knob; " * 100_000)
+        said = manager.recv(10_000)
+        assert said.startswith(b"READY=1\nSTATUS=no knob")
+        assert said.endswith(b" ...")
+
+
 def adopted(name: str, found: socket.socket) -> Adopted:
     found.listen()
     return Adopted(name, found)
