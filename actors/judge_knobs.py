@@ -39,7 +39,7 @@ class Patterns(Section):
         8, "of 12 calls, those made with one outcome at least twice before; 13 is never", ge=4, le=13
     )
     failure_points: int = _times(
-        10, "points of a streak of failures: 1 for a new kind of failure, 2 for one that the streak has seen"
+        12, "points of a streak of failures: 1 for a new kind of failure, 2 for one that the streak has seen"
     )
     same_failure: int = _times(6, "times that one target fails alike with no success of it, whatever is edited between")
     provider_failures: int = _times(12, "calls in a row that the provider refused, repeated with no pause")
@@ -47,11 +47,11 @@ class Patterns(Section):
     idle_edits: int = knob(
         6, "of 12 calls, accepted edits that brought nothing but a state seen before; 13 is never", ge=3, le=13
     )
-    refused_done: int = _times(5, "times that the agent says done and has to go on within 8 calls")
+    refused_done: int = _times(5, "times that the agent says done and has to go on within 12 calls")
     injected_run: int = _times(4, "injected turns in a row that led to nothing landed and hardly anything new (P005)")
     compaction_run: int = _times(4, "compactions in a row with fewer than 4 calls between")
     text_run: int = _times(4, "assistant texts in a row that say what one of the 5 before said (S014-S019)")
-    wait_repeat: int = _times(20, "repeats that wait: the call was silent, or a pause lay before it")
+    wait_repeat: int = _times(30, "repeats that wait: the call was silent, or a pause lay before it")
     silent_after_s: float = seconds(
         120,
         "seconds without an event inside an open turn after which a conversation shows as silent",

@@ -67,6 +67,7 @@ _PATTERNS = (
 )  # fmt: skip
 _CENT = 1e-6  # ten times $0.10 is a dollar
 _NOTHING = (Verdict.OK, Reason.NONE)
+_LOOPING = Verdict.LOOPING
 _RANK = {Verdict.OK: 0, Verdict.STALLING: 1, Verdict.LOOPING: 2}
 
 
@@ -136,6 +137,10 @@ def judge(signals: Signals, knobs: Progress) -> tuple[Verdict, Reason]:
     worst = _NOTHING
     for rule in RULES:
         found = rule(signals, knobs)
-        if found is not None and rank(found[0]) > rank(worst[0]):
+        if found is None:
+            continue
+        if found[0] is _LOOPING:
+            return found
+        if worst is _NOTHING:
             worst = found
     return worst

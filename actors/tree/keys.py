@@ -15,6 +15,7 @@ _MASK = (1 << 60) - 1
 _SHORT = 14
 
 
+@lru_cache(maxsize=4096)
 def key_of(text: str | None) -> int:
     """Map a digest to an integer; ``UNKNOWN`` for an absent one. Both ends of a hex digest count, not its middle."""
     if not text:

@@ -23,6 +23,8 @@ MAX_STATES = 512
 _SESSION_KEYS = 96  # distinct exact calls remembered since the last landing, beyond the window (P130, T43)
 _STREAK_KEYS = 32
 
+_OK = Verdict.OK
+
 
 @dataclass(slots=True)
 class Conversation:
@@ -120,7 +122,7 @@ class TreeState:
         """The worst verdict of the live conversations; a retired one is ok."""
         if self.looping:
             return Verdict.LOOPING
-        return Verdict.STALLING if self.stalling else Verdict.OK
+        return Verdict.STALLING if self.stalling else _OK
 
     def lineage(self, conversation: Conversation) -> Iterator[Conversation]:
         """Yield the conversation, then its ancestors up to the root."""

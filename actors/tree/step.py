@@ -12,6 +12,7 @@ one is open; any other ``close`` is the end of the conversation.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from actors.knobs import Progress
 from actors.messages import Command, ErrorClass, Kind, Mode, ProgressEvent, Reason, Tick
@@ -26,6 +27,9 @@ from actors.tree.view import describe, next_wakeup, summarise
 
 __all__ = ["Effects", "describe", "merge", "next_wakeup", "step", "summarise"]
 
+# members at hand: to look one up on its class runs a function on Python 3.11
+_TOOL, _IDLE, _INJECTED = Kind.TOOL, Kind.IDLE, Kind.INJECTED
+_SPOKEN = (Kind.INJECTED, Kind.USER)
 _BUSY = (Kind.COMPACTION, Kind.RETRY)
 # the provider's or the machine's fault, not the agent's (T10-T23)
 _NOT_ITS_FAULT = (ErrorClass.INFRA, ErrorClass.PROVIDER)
@@ -63,56 +67,88 @@ def _progress(run: Run, event: ProgressEvent) -> None:
     turns, usd = spent(conversation, event)
     conversation.turns += turns
     conversation.usd += usd
-    injected = event.injected or event.kind is Kind.INJECTED
+    kind = event.kind
+    injected = event.injected or kind is _INJECTED
     lineage = (conversation,) if conversation.parent is None else tuple(tree.lineage(conversation))
     if not injected:
         touch(tree, lineage)
-        conversation.idle = event.kind is Kind.IDLE
-        conversation.busy = event.kind in _BUSY
+        conversation.idle = kind is _IDLE
+        conversation.busy = kind in _BUSY
     for one in lineage:
         one.turns_since += turns
         one.usd_since += usd
     if injected:
-        if event.kind in (Kind.INJECTED, Kind.USER):
+        if kind in _SPOKEN:
             conversation.injected_since += 1
             if not conversation.questions:  # whoever waits for an answer is right to do nothing (T02)
                 conversation.trail.nudge()
-    elif event.kind is Kind.TOOL:
+    elif kind is _TOOL:
         _call(run, conversation, event)
-    else:
-        _other(run, conversation, event)
-    called = event.kind is Kind.TOOL and not injected
+    elif kind in _OTHERS:
+        _OTHERS[kind](run, conversation, event)
+    called = kind is _TOOL and not injected
     for one in lineage:
         if not one.retired:
             settle(run, one, call=called and one is conversation)
 
 
-def _other(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
-    kind = event.kind
-    if kind is Kind.USER:
-        conversation.questions = 0
-        restart(run, conversation, Reason.USER_TURN)
-    elif kind is Kind.TURN:
-        conversation.questions = 0
-    elif kind is Kind.ASSISTANT or kind is Kind.REASONING:
-        if event.said is not None:
-            conversation.trail.say(key_of(event.said), _simhash(event.said_sim))
-    elif kind is Kind.DONE:
-        conversation.trail.done()
-    elif kind is Kind.COMPACTION:
-        conversation.trail.squeeze()
-    elif kind is Kind.IDLE:
-        conversation.ends_turns, conversation.open_calls = True, 0
-    elif kind is Kind.OPEN:
-        conversation.questions += event.call_id is None
-        conversation.open_calls += event.call_id is not None
-    elif kind is Kind.DELETED or (kind is Kind.CLOSE and _ends(conversation, event)):
-        conversation.questions = 0
-        retire(run, conversation)
-    elif kind is Kind.CLOSE and event.call_id is None:
-        conversation.questions = max(0, conversation.questions - 1)
-    elif kind is Kind.CLOSE:
+def _user(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.questions = 0
+    restart(run, conversation, Reason.USER_TURN)
+
+
+def _turn(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.questions = 0
+
+
+def _said(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    if event.said is not None:
+        conversation.trail.say(key_of(event.said), _simhash(event.said_sim))
+
+
+def _done(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.trail.done()
+
+
+def _compacted(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.trail.squeeze()
+
+
+def _idled(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.ends_turns, conversation.open_calls = True, 0
+
+
+def _opened(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.questions += event.call_id is None
+    conversation.open_calls += event.call_id is not None
+
+
+def _closed(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    if event.call_id is not None:
         conversation.open_calls = max(0, conversation.open_calls - 1)
+    elif event.request_id is None and not conversation.questions:
+        retire(run, conversation)
+    else:
+        conversation.questions = max(0, conversation.questions - 1)
+
+
+def _deleted(run: Run, conversation: Conversation, event: ProgressEvent) -> None:
+    conversation.questions = 0
+    retire(run, conversation)
+
+
+_OTHERS: dict[Kind, Callable[[Run, Conversation, ProgressEvent], None]] = {
+    Kind.USER: _user,
+    Kind.TURN: _turn,
+    Kind.ASSISTANT: _said,
+    Kind.REASONING: _said,
+    Kind.DONE: _done,
+    Kind.COMPACTION: _compacted,
+    Kind.IDLE: _idled,
+    Kind.OPEN: _opened,
+    Kind.CLOSE: _closed,
+    Kind.DELETED: _deleted,
+}
 
 
 def _simhash(text: str | None) -> int:
@@ -121,10 +157,6 @@ def _simhash(text: str | None) -> int:
         return int(text, 16) if text and len(text) <= 16 else 0
     except ValueError:
         return 0
-
-
-def _ends(conversation: Conversation, event: ProgressEvent) -> bool:
-    return event.call_id is None and event.request_id is None and not conversation.questions
 
 
 def _call(run: Run, conversation: Conversation, event: ProgressEvent) -> None:

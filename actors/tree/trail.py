@@ -25,8 +25,9 @@ _SIGHTS = 48
 _STREAK = 24
 _PLACES = 24
 _ACKNOWLEDGED = 3  # an outcome of more landings than this says "accepted", not what came of it
-_FEW_CALLS = 4
-_DONE_CALLS = 8
+_FEW_CALLS = 4  # between two compactions that belong together
+_FEW_FINDINGS = 3  # new things that an injected turn may lead to and still be one of a run
+_DONE_CALLS = 12
 _TEXTS = 5
 _NEAR_BITS = 20  # unrelated texts differ in 32 +- 4 of 64 bits (T23)
 
@@ -157,7 +158,7 @@ class Trail:
 
     def nudge(self) -> None:
         """Note an injected turn."""
-        self.nudges = self.nudges + 1 if self.fresh < _FEW_CALLS else 1
+        self.nudges = self.nudges + 1 if self.fresh < _FEW_FINDINGS else 1
         self.fresh = 0
 
     def squeeze(self) -> None:

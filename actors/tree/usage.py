@@ -13,17 +13,18 @@ from actors.tree.state import Conversation
 __all__ = ["spent"]
 
 _REQUESTS = 16
+_TOOL, _TURN = Kind.TOOL, Kind.TURN  # at hand: to look one up on its class runs a function on Python 3.11
 _CALLS = (Kind.TOOL, Kind.DONE)
 
 
 def spent(conversation: Conversation, event: ProgressEvent) -> tuple[int, float]:
     """Return the turns and dollars that an event adds; remembers its round, request and context size."""
-    is_turn = event.kind is Kind.TURN
+    is_turn = event.kind is _TURN
     if conversation.sends_turns and not is_turn:
         return 0, 0.0
     if event.tokens is not None or event.context_tokens is not None:
         _note_context(conversation, event)
-    turns = 1 if event.round is None and event.kind is Kind.TOOL else _turns(conversation, event, is_turn)
+    turns = 1 if event.round is None and event.kind is _TOOL else _turns(conversation, event, is_turn)
     if is_turn:
         conversation.sends_turns = True
     usd = event.cost_usd or 0.0
@@ -38,7 +39,7 @@ def _turns(conversation: Conversation, event: ProgressEvent, is_turn: bool) -> i
         conversation.round = event.round
         # the first turn event may close a round whose calls counted as a turn already
         return int(not known or (is_turn and conversation.sends_turns))
-    return int(is_turn or (event.kind in _CALLS and event.tool is not None) or event.kind is Kind.TOOL)
+    return int(is_turn or (event.kind in _CALLS and event.tool is not None) or event.kind is _TOOL)
 
 
 def _joined(conversation: Conversation, request: str, turns: int, usd: float) -> tuple[int, float]:

@@ -22,6 +22,9 @@ __all__ = ["Effects", "Run", "advance", "change", "clear", "notice_knobs", "rest
 
 Effects = list[Transition | AlertEffect]
 
+_OK = Verdict.OK  # at hand: to look one up on its class runs a function on Python 3.11
+_NOTHING = (Verdict.OK, Reason.NONE)
+
 
 @dataclass(slots=True)
 class Run:
@@ -35,7 +38,7 @@ class Run:
 def settle(run: Run, conversation: Conversation, *, call: bool) -> None:
     """Judge one conversation; ``call`` says that it made one itself, which is what a quiet window is counted in."""
     if calm(conversation, run.tree.limits):
-        found, reason = Verdict.OK, Reason.NONE
+        found, reason = _NOTHING
     else:
         found, reason = judge(signals_of(conversation, run.knobs), run.knobs)
     before = conversation.verdict
@@ -46,7 +49,7 @@ def settle(run: Run, conversation: Conversation, *, call: bool) -> None:
     else:
         conversation.quiet += call
         if conversation.quiet >= run.knobs.window:
-            change(run, conversation, found, Reason.RECOVERED if found is Verdict.OK else reason)
+            change(run, conversation, found, Reason.RECOVERED if found is _OK else reason)
 
 
 def notice_knobs(run: Run) -> None:
@@ -61,7 +64,7 @@ def notice_knobs(run: Run) -> None:
         if changed and one.verdict is not Verdict.OK:
             found, reason = judge(signals_of(one, knobs), knobs)
             if rank(found) < rank(one.verdict):
-                change(run, one, found, Reason.SETTINGS if found is Verdict.OK else reason)
+                change(run, one, found, Reason.SETTINGS if found is _OK else reason)
 
 
 @lru_cache(maxsize=8)
@@ -102,9 +105,9 @@ def change(
 def clear(run: Run, conversation: Conversation, reason: Reason) -> None:
     """Start counting anew and fall to what is left, mostly ok; the transition's evidence is from before."""
     before = conversation.verdict
-    evidence = None if before is Verdict.OK else evidence_of(conversation, run.knobs)
+    evidence = None if before is _OK else evidence_of(conversation, run.knobs)
     conversation.reset(run.tree.now, landed=reason is Reason.LANDED)
-    if before is Verdict.OK:
+    if before is _OK:
         return
     found = judge(signals_of(conversation, run.knobs), run.knobs)[0]
     if rank(found) < rank(before):  # what outlives a landing may speak as loudly as before: then nothing changed

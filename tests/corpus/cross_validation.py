@@ -29,7 +29,7 @@ from actors.tree.signals import Signals, latest, signals_of
 from actors.tree.state import TreeState, new_tree
 from actors.tree.step import merge, step
 
-__all__ = ["FILES", "KNOBS", "Case", "cases", "chosen", "flagged", "main"]
+__all__ = ["FILES", "HERE", "KNOBS", "Case", "cases", "chosen", "flagged", "folds", "main", "shipped"]
 
 HERE = Path(__file__).parent
 FILES = ("sessions.jsonl.gz", "native.jsonl.gz", "scenarios.jsonl")

@@ -17,8 +17,9 @@ from actors.knobs import Knobs
 from actors.sensors.readers.formats import read_file
 from actors.sensors.readers.records import World
 from actors.sensors.replay import replay_world
+from tests.corpus import cross_validation
 
-CORPUS = Path(__file__).parents[2] / "corpus"
+CORPUS = cross_validation.HERE
 
 
 def labels(path: Path) -> dict[str, dict[str, Any]]:
@@ -62,3 +63,37 @@ def test_corpus_catches_no_less_and_no_working_session_loops(
     assert found["stuck looping"] >= looping
     assert found["ok flagged"] <= false
     assert found["ok looping"] == 0
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[cross_validation.Case]:
+    return cross_validation.cases()
+
+
+@pytest.mark.parametrize("by", ["source", "kind"])
+def test_corpus_judged_with_thresholds_chosen_on_other_sources_and_kinds(
+    cases: list[cross_validation.Case], by: str
+) -> None:
+    found = Counter[str]()
+    for _, held, rest in cross_validation.folds(cases, by):
+        thresholds = cross_validation.chosen(rest)
+        for case in held:
+            label = "stuck" if case.stuck else "false"
+            found[f"{case.corpus} {label}"] += cross_validation.flagged(case, thresholds)
+
+    assert found["sessions.jsonl.gz stuck"] == 35
+    assert found["scenarios.jsonl stuck"] >= 67
+    assert found["sessions.jsonl.gz false"] <= 1
+    assert found["native.jsonl.gz false"] + found["scenarios.jsonl false"] == 0
+
+
+def test_corpus_shipped_thresholds_lie_above_what_working_sessions_reach(cases: list[cross_validation.Case]) -> None:
+    """With room: only one working conversation of all comes within a quarter of any threshold."""
+    near = {
+        case.name
+        for case in cases
+        for knob, threshold in cross_validation.shipped().items()
+        if not case.stuck and case.peaks[knob] > 0.75 * threshold
+    }
+
+    assert len(near) <= 5, near

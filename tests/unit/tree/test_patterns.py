@@ -58,13 +58,13 @@ CAUGHT: list[tuple[Reason, str, list[ProgressEvent], int]] = [
         18,
     ),
     (Reason.KNOWN_OUTCOMES, "known_outcomes", [call(n, result=digest("none")) for n in range(12)], 8),
-    (Reason.FAILURE_STREAK, "failure_points", [failing(n) for n in range(9)], 5),
-    (Reason.FAILURE_STREAK, "failure_points", [failing(n, n) for n in range(12)], 9),
+    (Reason.FAILURE_STREAK, "failure_points", [failing(n) for n in range(9)], 6),
+    (Reason.FAILURE_STREAK, "failure_points", [failing(n, n) for n in range(14)], 11),
     (
         Reason.FAILURE_STREAK,
         "failure_points",
         [call("luck") if n == 4 else failing(n) for n in range(12)],
-        8,
+        9,
     ),
     (
         Reason.SAME_FAILURE,
@@ -92,7 +92,7 @@ CAUGHT: list[tuple[Reason, str, list[ProgressEvent], int]] = [
     (Reason.SAME_TEXT, "text_run", repeat(6, said("I will now look")), 3),
     (Reason.SAME_TEXT, "text_run", [said(n, f"{0xFFFF << n:016x}") for n in range(6)], 3),
     (Reason.SAME_TEXT, "text_run", repeat(3, *(said(n) for n in range(5))), 7),
-    (Reason.WAITING, "wait_repeat", repeat(25, call("tail log", result=EMPTY)), 20),
+    (Reason.WAITING, "wait_repeat", repeat(35, call("tail log", result=EMPTY)), 30),
 ]
 
 
@@ -125,7 +125,7 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
     [
         [call("poll", result=digest(n)) for n in range(60)],
         [call("build", t=60.0 * n, target=None) for n in range(20)],
-        repeat(19, call("tail log", result=EMPTY)),
+        repeat(29, call("tail log", result=EMPTY)),
         [one for n in range(30) for one in (edit(n, n), call("test", exit=1, result=digest("failed", n)))],
         [call(("slice", n), target="big.csv") for n in range(60)],
         [edit(n, "ok", target=f"{n}.py") for n in range(40)],
@@ -136,10 +136,10 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
         [failing("limit", error="provider", t=40.0 * n) for n in range(40)],
         [one for n in range(30) for one in (said("next"), edit(n, n, target=f"{n}.py"))],
         [one for n in range(20) for one in (told(Kind.INJECTED), edit(n, n))],
-        [one for n in range(20) for one in (told(Kind.INJECTED), *(call(4 * n + k) for k in range(4)))],
+        [one for n in range(20) for one in (told(Kind.INJECTED), *(call(4 * n + k) for k in range(3)))],
         [told(Kind.OPEN), *repeat(20, told(Kind.INJECTED))],
         [one for n in range(20) for one in (told(Kind.DONE), told(Kind.USER), call(n))],
-        [one for n in range(9) for one in (told(Kind.DONE), *(call(20 * n + k) for k in range(9)))],
+        [one for n in range(9) for one in (told(Kind.DONE), *(call(20 * n + k) for k in range(13)))],
         [*(call(n) for n in range(20)), told(Kind.COMPACTION), *(call(n) for n in range(20))],
         [call(n) for _ in range(2) for n in range(15)],
         [failing(n, EMPTY, result=EMPTY) for n in range(20)],
