@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["Simple", "essential", "may_write", "owns_exit", "shell_edit", "simple_commands"]
@@ -37,7 +38,7 @@ HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(?=[^\n]*\n)[\s\S]*?\n[ \t]*\2(?!\w
 HEREDOC_LINE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*\n)(?:[\s\S]*?\n)?[ \t]*\2(?!\w)", re.A)
 TOKEN = re.compile(
     r"(?:(?<![\s\S])|(?<=[\s;&|]))#[^\n]*"
-    r"|((?:'[^']*'|\"(?:\\[\s\S]|[^\"\\])*\"|\\[\s\S]|\d*>{1,2}&\d|&>{1,2}|[^\s;&|'\"\\\n])+)"
+    r"|((?:'[^']*'|\"(?:\\[\s\S]|[^\"\\])*\"|\\[\s\S]|\d{0,3}>{1,2}&\d|&>{1,2}|[^\s;&|'\"\\\n])+)"
     r"|(&&|\|\||\|&|[;&|\n])|[^\S\n]+",
     re.A,
 )
@@ -63,7 +64,8 @@ class Simple(NamedTuple):
     cwd: str
 
 
-def simple_commands(text: str) -> list[Simple]:
+@lru_cache(maxsize=256)  # every rule reads the same command
+def simple_commands(text: str) -> tuple[Simple, ...]:
     """Split at the operators outside of quotes, in order."""
     found: list[Simple] = []
     words: list[str] = []
@@ -77,7 +79,7 @@ def simple_commands(text: str) -> list[Simple]:
             if words[0] == "cd" and len(words) > 1 and words[1]:
                 cwd = _joined(cwd, words[1])
         words, before = [], operator
-    return found
+    return tuple(found)
 
 
 def essential(words: Sequence[str]) -> list[str]:

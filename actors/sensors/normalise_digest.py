@@ -23,7 +23,7 @@ SAID_CHARACTERS = 40_000  # more than 2000 words of any text; bounds the work
 DEPTH = 50
 
 LINE_END = re.compile(r"\r\n?")
-TRAILING = re.compile(r"[ \t]+$", re.M)
+TRAILING = re.compile(r"(?<![ \t])[ \t]+$", re.M)  # begins at the run's start only: linear in its length
 BLANKS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|[ \t]+")
 
 

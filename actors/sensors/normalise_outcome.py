@@ -40,10 +40,10 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b\d{9,}\b", "<number>", 0),
         (r"(?<=[\w)\]]):\d+(?::\d+)?\b", ":<line>", 0),
         (r"\b([Ll]ines?) \d+(?:-\d+)?", r"\1 <line>", 0),
-        (r"^\s*\d+[:|]", "<line>|", re.M),
+        (r"^\s{0,100}\d+[:|]", "<line>|", re.M),
     )
 )
-TRAILING = re.compile(r"[ \t]+$", re.M)
+TRAILING = re.compile(r"(?<![ \t])[ \t]+$", re.M)  # begins at the run's start only: linear in its length
 
 _CLASSES: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.I | re.A))

@@ -32,7 +32,7 @@ const HEREDOC = /<<-?\s*(['"]?)(\w+)\1(?=[^\n]*\n)[\s\S]*?\n[ \t]*\2(?!\w)/g // 
 const joined = (cwd, next) => (next.startsWith("/") || cwd === "" ? next : `${cwd}/${next}`).replace(/\/+$/, "") || "/"
 
 function* tokens(text) {
-  const pattern = /(?<=^|[\s;&|])#[^\n]*|((?:'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\\[\s\S]|\d*>{1,2}&\d|&>{1,2}|[^\s;&|'"\\\n])+)|(&&|\|\||\|&|[;&|\n])|[^\S\n]+/g
+  const pattern = /(?<=^|[\s;&|])#[^\n]*|((?:'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\\[\s\S]|\d{0,3}>{1,2}&\d|&>{1,2}|[^\s;&|'"\\\n])+)|(&&|\|\||\|&|[;&|\n])|[^\S\n]+/g
   let match
   while ((match = pattern.exec(text)) !== null) {
     if (match[0] === "") {

@@ -11,7 +11,7 @@ const SAID_WORDS = 2000
 export const sha256 = (text) => createHash("sha256").update(text).digest("hex")
 export const short = (text) => sha256(text).slice(0, 32)
 
-const tidy = (text) => text.replace(/\r\n?/g, "\n").replace(/[ \t]+$/gm, "").trim()
+const tidy = (text) => text.replace(/\r\n?/g, "\n").replace(/(?<![ \t])[ \t]+$/gm, "").trim()
 
 // Quoted parts are kept as they are: echo "a  b" and echo "a b" differ.
 const tidyCommand = (text) =>

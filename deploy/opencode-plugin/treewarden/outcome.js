@@ -20,12 +20,12 @@ const MASKS = [
   [/\b\d{9,}\b/g, "<number>"],
   [/(?<=[\w)\]]):\d+(?::\d+)?\b/g, ":<line>"],
   [/\b([Ll]ines?) \d+(?:-\d+)?/g, "$1 <line>"],
-  [/^\s*\d+[:|]/gm, "<line>|"],
+  [/^\s{0,100}\d+[:|]/gm, "<line>|"],
 ]
 
 export function normalised(text) {
   const part = text.length <= 2 * HEAD ? text : `${text.slice(0, HEAD)}\n...${text.length}...\n${text.slice(-HEAD)}`
-  return MASKS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), part).replace(/[ \t]+$/gm, "").trim()
+  return MASKS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), part).replace(/(?<![ \t])[ \t]+$/gm, "").trim()
 }
 
 export const resultDigest = (text, exit) => short(`${exit ?? ""}\n${normalised(text)}`)

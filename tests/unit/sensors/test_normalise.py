@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,31 @@ def test_tool_garbage_becomes_an_event(tool: str, args: dict[str, Any], name: st
     session.prompt(None, name)
 
     assert len(session.events) == 2
+
+
+N = 190_000
+LONG = {
+    "newlines": "\n" * N,
+    "blanks": " " * N + "x",
+    "blank lines": " \n" * (N // 2),
+    "digits": "1" * N,
+    "hex": "a1" * (N // 2),
+    "versions": "1." * (N // 2),
+    "quotes": "\"'" * (N // 2),
+    "slashes": "/a" * (N // 2),
+    "brackets": "[" * N,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_monotonous_texts_take_time_in_proportion(name: str) -> None:
+    """A pattern that looks for the end of a run from each of its places takes minutes for the first of these."""
+    text = LONG[name]
+    session = Session("s", root="/p")
+    started = time.process_time()
+    session.call(Call("bash", {"command": text}, output=text, exit=1, shell_lands=True))
+    session.call(Call("edit", {"filePath": text, "newString": text}, failure=text))
+    session.said(None, None, text)
+
+    assert time.process_time() - started < 5
+    assert len(session.events) >= 2
