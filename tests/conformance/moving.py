@@ -35,8 +35,10 @@ class MovingWorld:
         self._changed.set()
 
     def close_gate(self, life: Life) -> None:
-        """Make a gate."""
-        self.gates[life.run] = self.loop.create_future()
+        """Make a gate, unless one is shut already: a child that is told to stop may be killed on top of it."""
+        gate = self.gates.get(life.run)
+        if gate is None or gate.done():
+            self.gates[life.run] = self.loop.create_future()
 
     def open_gate(self, run: int) -> None:
         """Open a gate, if there is one."""
