@@ -20,11 +20,12 @@ from actors.sensors.normalise_outcome import error_class, result_digest, shell_e
 from actors.sensors.normalise_target import MAX_COMMAND, Targets, file_of, is_command, slice_of
 from actors.sensors.prices import price_of
 
-__all__ = ["EDITS", "Call", "Session", "Usage", "clock"]
+__all__ = ["EDITS", "UNFIT", "Call", "Session", "Usage", "clock"]
 
 EDITS = frozenset({"edit", "multiedit", "patch", "apply_patch", "write"})
 LATEST = 4_102_444_800.0  # a time beyond it is no epoch second (2100-01-01)
 MAX_ID = 200
+UNFIT = "invalid"  # opencode's stand-in for a tool that is not there, or for arguments that do not fit
 MAX_FILES = 2000
 SOURCE = "replay"
 
@@ -165,7 +166,9 @@ class Session:
         if call.aborted:
             return {"exit": None}
         if call.failure is not None:
-            return {"exit": 1, "error": error_class(call.failure), "result": result_digest(call.failure, 1)}
+            otherwise = ErrorClass.PARSE if tool == UNFIT else None
+            error = error_class(call.failure) or otherwise
+            return {"exit": 1, "error": error, "result": result_digest(call.output or call.failure, 1)}
         result = {"exit": call.exit, "result": result_digest(call.output, call.exit)}
         if is_command(tool, args):
             return {

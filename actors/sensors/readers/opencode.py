@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from actors.messages import ErrorClass, Kind
-from actors.sensors.normalise import Call, Session, Usage, clock
+from actors.sensors.normalise import UNFIT, Call, Session, Usage, clock
 from actors.sensors.normalise_digest import short
 from actors.sensors.readers.records import Origin, Problem, Record, World, world_of
 from actors.sensors.readers.shapes import count, dollars, joined, mapping, mappings, text, whole
@@ -142,8 +142,8 @@ def _failure(said: str) -> dict[str, Any]:
 
 def _outcome(tool: str, args: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     metadata, output = mapping(state.get("metadata")), _printed(state.get("output"))
-    if tool == "invalid":  # the client's stand-in for a tool that is not there, or for arguments that do not fit
-        return {"failure": text(args.get("error")) or output}
+    if tool == UNFIT:
+        return {"failure": text(args.get("error")) or output, "output": output}
     if tool in ("bash", "shell"):
         return {"exit": whole(metadata.get("exit")), "output": output}
     diff = metadata.get("diff")
