@@ -6,11 +6,15 @@ between what working sessions reach and what stuck ones soon pass; ``tests/corpu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from actors.section import Section, knob, seconds
 
 __all__ = ["Patterns"]
+
+Tool = Annotated[str, StringConstraints(min_length=1, max_length=200, to_lower=True)]
 
 
 def _times(default: int, doc: str, least: int = 2) -> Any:
@@ -51,11 +55,27 @@ class Patterns(Section):
     injected_run: int = _times(4, "injected turns in a row that led to nothing landed and hardly anything new (P005)")
     compaction_run: int = _times(4, "compactions in a row with fewer than 4 calls between")
     text_run: int = _times(4, "assistant texts in a row that say what one of the 5 before said (S014-S019)")
-    wait_repeat: int = _times(30, "repeats that wait: the call was silent, or a pause lay before it")
+    wait_repeat: int = _times(
+        30, "repeats that wait: the call was silent, or of a waiting tool, or a pause lay before it"
+    )
     silent_after_s: float = seconds(
         120,
         "seconds without an event inside an open turn after which a conversation shows as silent",
         least=1,
         most=3600,
+    )
+    waiting_tools: tuple[Tool, ...] = knob(
+        (
+            "agentoutput",
+            "bashoutput",
+            "command_status",
+            "sleep",
+            "taskoutput",
+            "wait",
+            "wait_agent",
+            "wait_for",
+            "write_stdin",
+        ),
+        "tools, in lower case, whose repeats with no news wait",
     )
     pause_s: float = seconds(30, "seconds before a repeated call that make it waiting", least=1, most=3600)

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from actors.knobs import Progress
 from actors.messages import Command, ErrorClass, Kind, Mode, ProgressEvent, Reason, Tick
 from actors.tree.alerts import follow_verdict
-from actors.tree.keys import UNKNOWN, key_of, name_key, pair_key, without_arguments
+from actors.tree.keys import SILENT, UNKNOWN, key_of, name_key, pair_key, without_arguments
 from actors.tree.lineage import arrive, touch
 from actors.tree.merge import merge
 from actors.tree.state import MAX_STATES, Conversation, TreeState
+from actors.tree.trail import Trail
 from actors.tree.usage import spent
 from actors.tree.verdicts import Effects, Run, advance, clear, notice_knobs, restart, retire, settle
 from actors.tree.view import describe, next_wakeup, summarise
@@ -180,7 +181,7 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
     passed, failed = _outcome(event)
     exact = pair_key(fingerprint, outcome) if fingerprint else UNKNOWN
     seen = conversation.repeats.counts.get(exact, 0)
-    waited = seen > 0 and trail.waited(outcome, passed=passed, t=run.tree.now, pause_s=knobs.pause_s)
+    waited = seen > 0 and _waits(run, trail, event, outcome, passed=passed)
     call = window.push(fingerprint, outcome, slice_key, target or slice_key or fingerprint, target, waited=waited)
     if passed:
         _passed(conversation, event, fingerprint, target_key)
@@ -195,6 +196,14 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
         exact = call.exact  # the same number: one object in every counter
         conversation.repeats.add(exact)
     trail.call(exact, seen, outcome, target_key, passed=passed, landed=event.landed)
+
+
+def _waits(run: Run, trail: Trail, event: ProgressEvent, outcome: int, *, passed: bool) -> bool:
+    """Whether a repeat waits: it is silent, or it passed after a pause or by a tool that is there for waiting."""
+    if outcome in SILENT:
+        return True
+    paused = trail.last_t is not None and run.tree.now - trail.last_t >= run.knobs.pause_s
+    return passed and (paused or (event.tool or "").lower() in run.knobs.waiting_tools)
 
 
 def _outcome(event: ProgressEvent) -> tuple[bool, bool]:

@@ -46,6 +46,12 @@ class Trail:
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.last_t: float | None = None
+        self.sights = Tally(_SIGHTS)
+        self.clear()
+
+    def clear(self) -> None:
+        """Start over altogether: the user spoke, or an operator resumed."""
         self.calls = 0
         self.done_run = self.done_at = 0
         self.edit, self.edit_run = UNKNOWN, 0  # outlive a landing: an edit made again and again lands again and again
@@ -54,8 +60,6 @@ class Trail:
         self.landed: dict[int, int] = {}  # outcome of landings -> how many
         self.places: dict[int, int] = {}  # place -> outcome of its last landing
         self.idle_edits = 0
-        self.last_t: float | None = None
-        self.sights = Tally(_SIGHTS)
         self.clear_since()
 
     def clear_since(self) -> None:
@@ -69,12 +73,6 @@ class Trail:
         self.fresh = self.nudges = self.squeezes = self.squeeze_at = self.text_run = 0
         self.texts: list[tuple[int, int]] = []
         self.sights.clear()
-
-    def clear(self) -> None:
-        """Start over altogether: the user spoke, or an operator resumed."""
-        last_t = self.last_t
-        self.__init__()  # type: ignore[misc]
-        self.last_t = last_t
 
     def saved(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
@@ -90,10 +88,6 @@ class Trail:
                 setattr(self, name, {key: tuple(one) if isinstance(one, list) else one for key, one in value})
             else:
                 setattr(self, name, [tuple(one) for one in value] if name == "texts" else value)
-
-    def waited(self, outcome: int, *, passed: bool, t: float, pause_s: float) -> bool:
-        """Whether a repeat now is waiting; counts nothing."""
-        return outcome in SILENT or (passed and self.last_t is not None and t - self.last_t >= pause_s)
 
     def call(self, exact: int, seen: int, outcome: int, target: int, *, passed: bool, landed: bool = False) -> None:
         """Count a call that did not land anew: ``seen`` times before, ``target`` UNKNOWN where it named none."""

@@ -109,9 +109,9 @@ def clear(run: Run, conversation: Conversation, reason: Reason) -> None:
     conversation.reset(run.tree.now, landed=reason is Reason.LANDED)
     if before is _OK:
         return
-    found = judge(signals_of(conversation, run.knobs), run.knobs)[0]
+    found, why = judge(signals_of(conversation, run.knobs), run.knobs)
     if rank(found) < rank(before):  # what outlives a landing may speak as loudly as before: then nothing changed
-        change(run, conversation, found, reason, evidence=evidence)
+        change(run, conversation, found, reason if found is _OK else why, evidence=evidence)
 
 
 def restart(run: Run, conversation: Conversation, reason: Reason) -> None:

@@ -38,7 +38,7 @@ KNOBS = (
     "same_failure", "provider_failures", "edit_run", "idle_edits", "refused_done", "injected_run", "compaction_run",
     "text_run", "wait_repeat",
 )  # fmt: skip
-_KEPT = {"loop_factor", "pause_s", "silent_after_s"}
+_KEPT = {"loop_factor", "pause_s", "silent_after_s", "waiting_tools"}
 _OFF = dict.fromkeys(Patterns.model_fields.keys() - _KEPT, 10_000) | {"nothing_new": 13, "idle_edits": 13}
 SPECIFICATION = Progress.model_validate(_OFF)
 Thresholds = dict[str, int]

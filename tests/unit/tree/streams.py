@@ -15,7 +15,7 @@ from actors.tree.step import Effects, step
 __all__ = ["KNOBS", "SPECIFICATION", "Driver", "call", "digest", "event", "told"]
 
 KNOBS = Progress()
-_NEVER = {"loop_factor", "pause_s", "silent_after_s"}
+_NEVER = {"loop_factor", "pause_s", "silent_after_s", "waiting_tools"}
 # the specification's own rules alone: what the mechanics of verdicts, alerts and trees are tested with
 SPECIFICATION = Progress(
     **{name: 10_000 for name in Patterns.model_fields if name not in _NEVER} | {"nothing_new": 13, "idle_edits": 13}

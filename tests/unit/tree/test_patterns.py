@@ -115,7 +115,7 @@ def test_pattern_with_its_knob_out_of_reach_is_not_flagged(
 
 
 def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
-    apart = {"loop_factor", "pause_s", "silent_after_s", "session_repeat_spent"}
+    apart = {"loop_factor", "pause_s", "silent_after_s", "session_repeat_spent", "waiting_tools"}
 
     assert {knob for _, knob, _, _ in CAUGHT} == set(Patterns.model_fields) - apart
 
@@ -126,6 +126,7 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
         [call("poll", result=digest(n)) for n in range(60)],
         [call("build", t=60.0 * n, target=None) for n in range(20)],
         repeat(29, call("tail log", result=EMPTY)),
+        repeat(29, call("running", tool="BashOutput", target=None, slice=None)),
         [one for n in range(30) for one in (edit(n, n), call("test", exit=1, result=digest("failed", n)))],
         [call(("slice", n), target="big.csv") for n in range(60)],
         [edit(n, "ok", target=f"{n}.py") for n in range(40)],
@@ -145,8 +146,8 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
         [failing(n, EMPTY, result=EMPTY) for n in range(20)],
     ],
     ids=[
-        "poll with news", "poll with pauses", "silent poll", "test after edit", "sliced reading", "batch of edits",
-        "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses", "short notes",
+        "poll with news", "poll with pauses", "silent poll", "poll by name", "test after edit", "sliced reading",
+        "batch of edits", "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses", "short notes",
         "woken and landing", "woken and reading", "woken while a question is open", "steered by a person",
         "done now and then", "read again after compaction", "second pass", "greps that find nothing",
     ],
@@ -183,6 +184,17 @@ def test_landing_leaves_the_verdict_that_outlives_it() -> None:
     ]
     assert [one.state.value for one in driver.alerts] == ["trigger", "escalate"]
     assert driver.feed([told(Kind.USER)]).of().verdict is Verdict.OK
+
+
+def test_landing_that_leaves_less_keeps_the_reason_of_what_is_left() -> None:
+    gate = [one for n in range(6) for one in (told(Kind.DONE), call(n))]
+    driver = Driver(knobs=KNOBS).feed([*gate, *repeat(12, call("same")), edit("fix", "fixed")])
+
+    assert [(one.after, one.reason) for one in driver.transitions] == [
+        (Verdict.STALLING, Reason.REFUSED_DONE),
+        (Verdict.LOOPING, Reason.REPEAT_RUN),
+        (Verdict.STALLING, Reason.REFUSED_DONE),
+    ]
 
 
 def test_looping_needs_the_factor_times_the_count() -> None:
