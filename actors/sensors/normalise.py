@@ -160,7 +160,7 @@ class Session:
     def _add(self, t: float | None, **fields: Any) -> None:
         known = {key: value for key, value in fields.items() if value is not None}
         known |= {"session_id": self.id, "parent_session_id": self.parent, "agent": slug(self.agent), "source": SOURCE}
-        self.events.append(ProgressEvent(t=t, **known))
+        self.events.append(ProgressEvent(t=t, **{key: _sound(value) for key, value in known.items()}))
 
     def _outcome(self, tool: str, args: dict[str, Any], call: Call) -> dict[str, Any]:
         if call.aborted:
@@ -229,6 +229,11 @@ def _amended(command: str, output: str) -> str | None:
     if "--amend" not in command:
         return None
     return short("amend\n" + COMMITTED.sub("", output))
+
+
+def _sound(value: Any) -> Any:
+    """JSON may hold half of a surrogate pair, which no UTF-8 can."""
+    return value if not isinstance(value, str) or value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _identifier(value: str | None) -> str | None:

@@ -169,6 +169,19 @@ def test_clock_reads_times_and_refuses_what_is_none(value: object, seconds: floa
     assert clock(value) == (None if seconds is None else pytest.approx(seconds))
 
 
+def test_halves_of_surrogate_pairs_become_events() -> None:
+    """JSON may escape them; UTF-8, and so the wire, cannot hold them."""
+    half = json.loads('"\\ud800"')
+    session = Session(half, half, half, half)
+    session.call(Call(half, {half: half, "path": half}, half, call_id=half, round=half))
+    session.call(Call("bash", {"command": f"echo {half}"}, half, 1, failure=half))
+    session.turn(1.0, half, Usage(prompt=1, model=half, provider=half))
+    session.said(1.0, half, half + "a")
+    session.prompt(1.0, half)
+
+    assert len(json.dumps([event.model_dump_json() for event in session.events]).encode()) > 0
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
