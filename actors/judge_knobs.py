@@ -65,17 +65,7 @@ class Patterns(Section):
         most=3600,
     )
     waiting_tools: tuple[Tool, ...] = knob(
-        (
-            "agentoutput",
-            "bashoutput",
-            "command_status",
-            "sleep",
-            "taskoutput",
-            "wait",
-            "wait_agent",
-            "wait_for",
-            "write_stdin",
-        ),
+        ("bashoutput", "command_status", "sleep", "taskoutput", "wait", "wait_for", "write_stdin"),
         "tools, in lower case, whose repeats with no news wait",
     )
     pause_s: float = seconds(30, "seconds before a repeated call that make it waiting", least=1, most=3600)

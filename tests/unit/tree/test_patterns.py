@@ -147,9 +147,9 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
     ],
     ids=[
         "poll with news", "poll with pauses", "silent poll", "poll by name", "test after edit", "sliced reading",
-        "batch of edits", "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses", "short notes",
-        "woken and landing", "woken and reading", "woken while a question is open", "steered by a person",
-        "done now and then", "read again after compaction", "second pass", "greps that find nothing",
+        "batch of edits", "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses",
+        "short notes", "woken and landing", "woken and reading", "woken while a question is open",
+        "steered by a person", "done now and then", "read again after compaction", "second pass", "greps that find nothing",
     ],
 )  # fmt: skip
 def test_look_alike_is_ok(events: Iterable[ProgressEvent]) -> None:
