@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.knobs import Notifications
@@ -37,13 +37,13 @@ from actors.notifier.inbox import (
     Silenced,
     TakenOn,
 )
+from actors.notifier.key_work import KeyWork
 from actors.notifier.memory import Flapping, NotifierState
 from actors.notifier.mute import Moment, Silence
 from actors.notifier.outbox import AlreadyRecorded, Outbox
-from actors.notifier.queues import Entry, KeyQueues
-from actors.notifier.records import Resumed
+from actors.notifier.queues import Entry
 from actors.notifier.requests import Raised
-from actors.notifier.step import Decision, apply, apply_digest, decide, digest, hold, reserve, review
+from actors.notifier.step import apply, apply_digest
 from actors.notifier.switchboard import Switchboard
 from actors.notifier.turns import Down, Drained
 from actors.store.reader import Unreadable
@@ -84,12 +84,9 @@ class NotifierActor(LoopActor):
         self._now = now
         self._mono = mono
         self._state = NotifierState()
-        self._queues = KeyQueues()
         self._sent: dict[int, asyncio.Future[Settled]] = {}
-        self._doubtful: dict[str, None] = {}
+        self._work = KeyWork(self._state, outbox, self._switchboard, self._direct, tell=tell, clock=self._moment)
         self._repeats = 0
-        self._loaded = False
-        self._tasks: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
 
     # pykka
@@ -123,15 +120,15 @@ class NotifierActor(LoopActor):
         for row in silences:
             fields = row._asdict()
             self._state.silences[row.id] = Silence.model_validate(fields | {"by": row.by_whom})
-        self._take_over(resumed)
-        self._loaded = True
+        self._work.take_over(resumed)
+        self._work.loaded = True
         self._look(Look(everything=True))
         self._announcer.channels(self._switchboard.absent(), self._state.open)
 
     def _offer(self, message: Offer) -> asyncio.Future[Raised]:
         answer: asyncio.Future[Raised] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_seen)
-        self._enqueue(message.raised.alert.key, Entry(message.raised, answer))
+        self._work.enqueue(message.raised.alert.key, Entry(message.raised, answer))
         return answer
 
     def _recorded(self, message: Recorded) -> None:
@@ -145,24 +142,22 @@ class NotifierActor(LoopActor):
         for delivery in message.deliveries:
             self._switchboard.dispatch(delivery)
         self._direct.recover()
-        self._queues.finish(key, Raised(outcome=decision.outcome))
+        self._work.finish(key, Raised(outcome=decision.outcome))
         if decision.outcome.is_transition:
-            self._look_at(self._state.groups.get(key, ()))
-        self._advance(key)
+            self._work.look_at(self._state.groups.get(key, ()))
         self._arm()
 
     def _not_recorded(self, message: NotRecorded) -> None:
         key = message.decision.alert.key
-        self._doubtful[key] = None
+        self._work.doubt(key)
         if isinstance(message.error, AlreadyRecorded):
-            self._advance(key)
+            self._work.advance(key)
             return
         if not isinstance(message.error, BusError | Unreadable):
             raise message.error
         self._direct.degrade(str(message.error))
         self._direct.show(message.decision)
-        self._queues.finish(key, Refused("storage", self._direct.degraded))
-        self._advance(key)
+        self._work.finish(key, Refused("storage", self._direct.degraded))
         self._arm()
 
     def _settled(self, settled: Settled) -> None:
@@ -194,24 +189,23 @@ class NotifierActor(LoopActor):
 
     def _look(self, message: Look) -> None:
         now = self._moment()
-        self._sum_up(now)
+        self._work.sum_up(now)
         keys = self._state.due(now)
         if message.everything:
             keys = list(dict.fromkeys([*self._state.held, *self._state.open]))
-        self._look_at(keys)
+        self._work.look_at(keys)
         self._arm()
 
     def _digest_done(self, message: DigestDone) -> None:
         keys = [alert.key for alert, _ in message.digest.parts]
         if message.delivery is None:
             for key in keys:
-                self._doubtful[key] = None
+                self._work.doubt(key)
         else:
             apply_digest(self._state, message.digest)
             self._switchboard.dispatch(message.delivery)
         for key in keys:
-            self._queues.finish(key, Raised())
-            self._advance(key)
+            self._work.finish(key, Raised())
         self._arm()
 
     def _silenced(self, message: Silenced) -> None:
@@ -225,7 +219,7 @@ class NotifierActor(LoopActor):
         self._state.acknowledged[message.key] = message.severity
         for delivery in message.deliveries:
             self._switchboard.dispatch(delivery)
-        self._look_at([message.key])
+        self._work.look_at([message.key])
 
     def _send(self, message: Send) -> asyncio.Future[Settled]:
         future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
@@ -245,96 +239,6 @@ class NotifierActor(LoopActor):
         for delivery in owed:
             self._switchboard.dispatch(delivery)
 
-    # the events of one key, one at a time
-
-    def _enqueue(self, key: str, entry: Entry) -> None:
-        if self._queues.put(key, entry):
-            self._advance(key)
-
-    def _look_at(self, keys: Iterable[str]) -> None:
-        for key in list(keys):
-            self._enqueue(key, Entry())
-
-    def _advance(self, key: str) -> None:
-        while (entry := self._queues.head(key)) is not None:
-            try:
-                self._refresh(key, entry)
-            except Unreadable as error:
-                self._unreadable(key, entry, error)
-                return
-            decision = self._decide(key, entry)
-            if decision is not None and self._matters(decision):
-                reserve(self._state, decision.routed, self._switchboard.rules, self._moment())
-                self._start(self._record(decision))
-                return
-            outcome = decision.outcome if decision is not None else Outcome.DUPLICATE
-            self._queues.finish(key, Raised(outcome=outcome))
-
-    def _decide(self, key: str, entry: Entry) -> Decision | None:
-        now, rules = self._moment(), self._switchboard.rules
-        if entry.raised is not None:
-            return decide(self._state, entry.raised.effect_id, entry.raised.alert, rules, now)
-        decision = review(self._state, key, rules, now)
-        if decision is not None and not decision.admits:
-            hold(self._state, decision, now)
-        return decision
-
-    def _matters(self, decision: Decision) -> bool:
-        if decision.outcome is Outcome.REVIEWED:
-            return decision.admits
-        return decision.outcome is not Outcome.DUPLICATE
-
-    def _refresh(self, key: str, entry: Entry) -> None:
-        """Ask the store where memory is in doubt or would drop the event. Raises Unreadable.
-
-        A commit without an answer may have happened, and a database that was replaced by an empty one counts anew.
-        """
-        held, raised = self._state.alert(key), entry.raised
-        stale = raised is not None and (held is None or raised.effect_id <= held.last_effect)
-        if stale or key in self._doubtful:
-            resumed = self._outbox.resume_key(key)
-            self._state.forget(key)
-            self._take_over(resumed)
-            self._doubtful.pop(key, None)
-
-    def _unreadable(self, key: str, entry: Entry, error: Unreadable) -> None:
-        if entry.raised is None:
-            self._direct.degrade(str(error))
-            self._queues.finish(key, Raised())
-            return
-        raised, rules = entry.raised, self._switchboard.rules
-        decision = decide(self._state, raised.effect_id, raised.alert, rules, self._moment())
-        self.actor_ref.tell(NotRecorded(decision, error))
-
-    async def _record(self, decision: Decision) -> None:
-        sent = self._direct.sent(decision.effect_id)
-        try:
-            if not self._loaded:
-                raise Unreadable(self._direct.degraded)
-            deliveries = await self._outbox.record(decision, sent, self._now())
-        except Exception as error:  # noqa: BLE001 - the actor sorts it out, and crashes on what it does not know
-            self.actor_ref.tell(NotRecorded(decision, error))
-            return
-        self.actor_ref.tell(Recorded(decision, deliveries))
-
-    def _sum_up(self, now: Moment) -> None:
-        """Send digests; their keys wait meanwhile, and keys that are in work wait for the next digest."""
-        for rule in self._switchboard.rules:
-            made = digest(self._state, rule, now, busy=self._queues)
-            if made is not None:
-                self._state.bucket(rule, now).take(now.mono)
-                for alert, _ in made.parts:
-                    self._queues.put(alert.key, Entry())
-                self._start(self._record_digest(made))
-
-    async def _record_digest(self, made: Any) -> None:
-        delivery = None
-        try:
-            delivery = await self._outbox.record_digest(made, self._now())
-        except BusError as error:
-            _log.warning("a digest for %s could not be written down: %s", made.channel, error)
-        self.actor_ref.tell(DigestDone(made, delivery))
-
     # what is around
 
     def _equip(self, settings: Notifications) -> None:
@@ -344,23 +248,9 @@ class NotifierActor(LoopActor):
             changes=settings.flap_changes, window_s=settings.flap_window_s, settle_s=settings.flap_settle_s
         )
 
-    def _take_over(self, resumed: Resumed) -> None:
-        for alert in resumed.alerts:
-            self._state.hold(alert)
-            self._state.told[alert.key] = resumed.told[alert.key]
-            self._switchboard.remember_told(alert.key, resumed.shown[alert.key])
-        self._state.acknowledged |= resumed.acknowledged
-        for delivery in resumed.pending:
-            self._direct.resume(delivery)
-
     def _load_later(self) -> None:
-        if not self._loaded and self.actor_ref.is_alive():
+        if not self._work.loaded and self.actor_ref.is_alive():
             self.actor_ref.tell(Load())
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _moment(self) -> Moment:
         return Moment(self._now(), self._mono())

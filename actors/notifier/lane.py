@@ -1,6 +1,7 @@
 """The queue of one channel: one task, one attempt at a time, so a hanging channel delays nobody but itself (P083).
 
-Ordering: first in, first out per dedup key; of the keys that are ready, critical ones go first. Bounded: past
+Ordering: first in, first out per dedup key; of the keys that are ready, critical ones go first; a key that a waiting
+digest is about goes after the digest. Bounded: past
 MAX_WAITING messages only the newest of each key is sent, and past MAX_HELD the rest stays in the store until there is
 room (``full``, ``on_drained``). Each attempt ends after the timeout; between two attempts of one message others go on,
 unless the whole channel is told to wait (Retry-After) or is down. Never blocks its callers. Where the service has no
@@ -88,6 +89,8 @@ class Lane:
         self._keys: dict[str, deque[Delivery]] = {}
         self._ready: list[tuple[int, int, str]] = []
         self._waiting: list[tuple[float, int, str]] = []
+        self._behind: dict[str, str] = {}
+        self._parked: dict[str, list[str]] = {}
         self._count = 0
         self._turn = itertools.count()
         self._paused_until = 0.0
@@ -111,6 +114,7 @@ class Lane:
         queue = self._keys.setdefault(key, deque())
         queue.append(delivery)
         self._count += 1
+        self._behind.update(dict.fromkeys(delivery.parts, key))
         if len(queue) == 1:
             self._offer(delivery)
         self._wake.set()
@@ -169,6 +173,9 @@ class Lane:
 
     async def _serve(self, key: str) -> None:
         """The message stays at the head of its key until it is settled, so that ``stop`` returns it."""
+        if key in self._behind:
+            self._parked.setdefault(self._behind[key], []).append(key)
+            return
         queue = self._keys[key]
         delivery = queue[0]
         closes = delivery.alert.state in (AlertState.RESOLVE, AlertState.ACKNOWLEDGE)
@@ -244,6 +251,8 @@ class Lane:
         queue = self._keys[key]
         queue.popleft()
         self._count -= 1
+        if settled.delivery.parts:
+            self._unpark(key)
         if queue:
             self._offer(queue[0])
         else:
@@ -252,6 +261,14 @@ class Lane:
         if self.spilled and self._count <= MAX_HELD // 2:
             self.spilled = False
             self._on_drained()
+
+    def _unpark(self, digest: str) -> None:
+        """A digest has gone: who waited for it goes on, unless another one is about it too."""
+        if any(delivery.parts for delivery in self._keys.get(digest, ())):
+            return
+        self._behind = {key: behind for key, behind in self._behind.items() if behind != digest}
+        for key in self._parked.pop(digest, []):
+            self._offer(self._keys[key][0])
 
     def _remember(self, delivery: Delivery) -> None:
         alert = delivery.alert

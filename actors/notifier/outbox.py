@@ -31,7 +31,7 @@ from actors.notifier.records import (
     told_of,
 )
 from actors.notifier.route import HELD, Why
-from actors.notifier.step import Decision, Digest
+from actors.notifier.step import DIGEST, Decision, Digest
 from actors.store.alert_reader import AlertReader
 from actors.store.requests import Commit, Committed, RefusalCode, Write
 from supervisor.bus.errors import BusError, RemoteError
@@ -218,9 +218,10 @@ class Outbox:
         stored = None if row is None else alert_of(row, change)
         rows = self.reader.deliveries_of_key(key)
         owed = [one for one in rows if one.state == "pending" and one.id not in self._unsettled]
-        resumed.pending += [
-            delivery_of(one, logs[one.alert_log_id], stored) for one in owed if one.alert_log_id in logs
-        ]
+        for one in owed:
+            log = logs.get(one.alert_log_id)
+            if log is not None:
+                resumed.pending.append(self._with_parts(delivery_of(one, log, stored)))
         if stored is None:
             return
         resumed.alerts.append(stored)
@@ -228,6 +229,12 @@ class Outbox:
         taken_on = self.reader.acknowledgement(key)
         if taken_on is not None and stored.is_open and taken_on.opened_at == stored.opened_at:
             resumed.acknowledged[key] = Severity(taken_on.severity)
+
+    def _with_parts(self, delivery: Delivery) -> Delivery:
+        if delivery.alert.source != DIGEST:
+            return delivery
+        rows = self.reader.digest_parts(delivery.channel, delivery.created_at, Why.IN_DIGEST)
+        return delivery.model_copy(update={"parts": {row.key: row.action != AlertState.RESOLVE for row in rows}})
 
 
 def _why(why: Why) -> str:

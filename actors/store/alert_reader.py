@@ -86,6 +86,11 @@ class AlertReader(Reader):
         tail = "WHERE state = 'pending' AND channel = ? ORDER BY id LIMIT ?"
         return self._many(DeliveryRecord, "deliveries", tail, (channel, limit))
 
+    def digest_parts(self, channel: str, at: float, reason: str) -> list[DeliveryRecord]:
+        """Return the rows that a digest of ``channel`` stands for: those written with it."""
+        tail = "WHERE channel = ? AND at = ? AND state = 'suppressed' AND error = ? ORDER BY id"
+        return self._many(DeliveryRecord, "deliveries", tail, (channel, at, reason))
+
     def keys_last_held(self, reasons: Collection[str]) -> list[str]:
         """Return the keys of which some channel was last told nothing, for one of ``reasons`` (a scan: at start)."""
         sql = (

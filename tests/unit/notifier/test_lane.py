@@ -219,6 +219,19 @@ def test_lane_message_that_was_in_flight_at_a_crash_is_marked() -> None:
     on_bench(check)
 
 
+def test_lane_end_of_an_alert_waits_for_the_digest_that_told_of_it() -> None:
+    async def check() -> None:
+        channel = Scripted(BUSY, BUSY)
+        bench = Bench(channel, retries=None)
+        digest = delivery("digest:c").model_copy(update={"parts": {"a": True, "b": False}, "created_at": 7.0})
+        said = await bench.run(digest, delivery("a", AlertState.RESOLVE), delivery("free"))
+        assert [alert.key for alert in channel.got if alert.key != "free"] == ["digest:c"] * 2 + ["a"]
+        assert said == [("delivered", "")] * 3
+        assert await bench.run(delivery("b", AlertState.RESOLVE)) == [("suppressed", "not_told")]
+
+    on_bench(check)
+
+
 def test_lane_full_says_when_there_is_room_again() -> None:
     async def check() -> None:
         bench = Bench(Scripted())
