@@ -25,8 +25,9 @@ from actors.sensors.readers.shapes import mapping
 __all__ = ["read"]
 
 BUSY_MS = 2000
-MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
+BROKEN = (apsw.Error, UnicodeDecodeError)  # SQLite does not look whether text is UTF-8
+MESSAGES = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
+PARTS = "SELECT message_id, CAST(data AS BLOB) FROM part WHERE session_id = ? ORDER BY message_id, id"
 
 
 def read(path: Path, origin: Origin) -> Iterator[World | Problem]:
@@ -38,21 +39,26 @@ def read(path: Path, origin: Origin) -> Iterator[World | Problem]:
             yield from _trees(database, origin)
         finally:
             database.close()
-    except apsw.Error as error:
+    except BROKEN as error:
         yield Problem(origin.name, f"the store cannot be read ({error})")
 
 
 def _opened(path: Path) -> tuple[apsw.Connection, list[Problem]]:
-    """Open without leaving a trace: mode=ro alone would make the log's index where it is missing."""
-    indexed = Path(f"{path}-shm").exists()
-    problems = []
-    if not indexed and _size(Path(f"{path}-wal")) > 0:
+    """Open without leaving a trace: mode=ro alone would make the log or its index where one of them is missing."""
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    problems: list[Problem] = []
+    if log.exists() and index.exists():
+        return _connected(path, "mode=ro&readonly_shm=1"), problems
+    if _size(log) > 0:
         problems.append(Problem(str(path), "its log has no index: read without what is only in the log"))
-    how = "mode=ro&readonly_shm=1" if indexed else "immutable=1"
+    return _connected(path, "immutable=1"), problems
+
+
+def _connected(path: Path, how: str) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     database = apsw.Connection(f"file:{quote(str(path.absolute()))}?{how}", flags=flags)
     database.set_busy_timeout(BUSY_MS)
-    return database, problems
+    return database
 
 
 def _size(path: Path) -> int:
@@ -73,7 +79,11 @@ def _trees(database: apsw.Connection, origin: Origin) -> Iterator[World | Proble
     for members in trees.values():
         sessions = []
         for row in members:
-            found, problems = _session(database, row, origin)
+            try:
+                found, problems = _session(database, row, origin)
+            except BROKEN as error:
+                yield Problem(f"{origin.name} session {row[0]}", f"cannot be read ({error})")
+                continue
             sessions.append(found)
             yield from problems
         yield from world_of(SOURCE, sessions)
@@ -109,6 +119,6 @@ def _session(database: apsw.Connection, row: Any, origin: Origin) -> tuple[Sessi
 
 def _decoded(data: Any) -> dict[str, Any]:
     try:
-        return mapping(json.loads(data))
+        return mapping(json.loads(bytes(data).decode("utf-8", "replace")))
     except (ValueError, TypeError, RecursionError):
         return {}

@@ -250,6 +250,30 @@ def test_store_that_is_broken_is_one_problem(tmp_path: Path) -> None:
     assert [one.what.split(" (")[0] for one in found_in(path)[1]] == ["the store cannot be read"]
 
 
+def test_store_with_an_index_left_behind_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    shutil.copy(TRANSCRIPTS / "opencode" / "opencode.db", path)
+    with contextlib.closing(apsw.Connection(str(path))) as writer:
+        writer.execute("PRAGMA journal_mode = wal").fetchall()
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    (tmp_path / "opencode.db-shm").write_bytes(b"")
+
+    assert the_world(path).events == the_world(TRANSCRIPTS / "opencode" / "opencode.db").events
+    assert sorted(os.listdir(tmp_path)) == ["opencode.db", "opencode.db-shm"]
+
+
+def test_store_rows_that_are_no_text_cost_only_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    shutil.copy(TRANSCRIPTS / "opencode" / "opencode.db", path)
+    with contextlib.closing(apsw.Connection(str(path))) as writer:
+        writer.execute("UPDATE part SET data = CAST(x'fffe7b' AS TEXT) WHERE rowid = 1")
+        writer.execute("UPDATE message SET data = '[' WHERE rowid = 2")
+    worlds, problems = found_in(path)
+
+    assert len(worlds) == 1
+    assert [one.what for one in problems] == ["2 records are not JSON objects"]
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if path.suffix != ".db"], ids=lambda path: path.parent.name)
 def test_gzipped_transcript_is_the_same(path: Path, tmp_path: Path) -> None:
     packed = tmp_path / f"{path.name}.gz"
