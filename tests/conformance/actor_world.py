@@ -19,7 +19,8 @@ from supervisor.events import Ending, Start, StartFailed, Stop
 from supervisor.leaving import Leave, NothingToDo
 from tests.conformance.generate import scenario
 from tests.conformance.moving import MovingWorld
-from tests.conformance.rig import Life, Rig
+from tests.conformance.rig import Rig
+from tests.conformance.trace import Life
 
 __all__ = ["ActorWorld", "Worker", "actor_traces"]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from supervisor.events import Ending, Event, Exited, Ignored, Ready, Start, StartFailed, Stop
 from tests.conformance.generate import SHORT_MS
-from tests.conformance.rig import Life, Rig
+from tests.conformance.rig import Rig
+from tests.conformance.trace import Life
 
 __all__ = ["CoreWorld"]
 

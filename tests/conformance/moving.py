@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from supervisor.events import Event, Exited, Ignored, Ready, StartFailed
-from tests.conformance.rig import Life, Rig
+from tests.conformance.rig import Rig
+from tests.conformance.trace import Life
 
 __all__ = ["MovingWorld"]
 

@@ -26,7 +26,8 @@ from supervisor.process import IGNORE
 from supervisor.processes import Outfit, Processes
 from tests.conformance.generate import scenario
 from tests.conformance.moving import MovingWorld
-from tests.conformance.rig import Life, Rig
+from tests.conformance.rig import Rig
+from tests.conformance.trace import Life
 
 __all__ = ["ProcessWorld", "process_traces"]
 

@@ -1,17 +1,13 @@
 """Runs one scenario through our supervision core and writes the trace that otp/conformance.erl writes for OTP.
 
-The rig holds the tree, takes its commands, keeps the same gates as the Erlang side and names everything the same way
-(`root/s2.1/w5.3`: third attempt of w5 in the first incarnation of s2). How children are really run is the business of a
-``World``: the core's own world pretends, the others start processes and actors.
+The rig holds the tree, takes its commands, and keeps the same gates as the Erlang side. How children are really run is
+the business of a ``World``: the core's own world pretends, the others start processes and actors.
 """
 
 from __future__ import annotations
 
-import re
-import zlib
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +15,6 @@ from supervisor.events import (
     Boot,
     Call,
     Command,
-    Down,
     Ending,
     Event,
     Exited,
@@ -27,50 +22,19 @@ from supervisor.events import (
     Ignored,
     Ready,
     Reply,
-    Report,
     SetTimer,
     Start,
     StartFailed,
     Stop,
     Timer,
-    Up,
 )
 from supervisor.requests import CountChildren, Counts, WhichChildren
-from supervisor.spec import ChildSpec
 from supervisor.tree import Tree
 from tests.conformance import words
 from tests.conformance.generate import Scenario
+from tests.conformance.trace import ENDINGS, Life, Trace
 
-__all__ = ["Life", "Rig", "World"]
-
-ENDINGS = {
-    Ending.NORMAL: "normal",
-    Ending.SHUTDOWN: "shutdown",
-    Ending.SHUTDOWN_WITH: "{shutdown}",
-    Ending.KILLED: "killed",
-    Ending.ABNORMAL: "crash",
-}
-HOUR_S = 3600.0
-
-
-@dataclass(eq=False)
-class Life:
-    """One run of one worker: where it is, and what its gates are waiting for."""
-
-    run: int
-    id: str
-    key: Any
-    label: str
-    group: str
-    manner: str
-    outcome: str
-    held: bool
-    shutdown: int | str
-    state: str = "gate"
-
-    @property
-    def name(self) -> str:
-        return self.label.rpartition("/")[2]
+__all__ = ["Rig", "World"]
 
 
 class GatedTree(Tree):
@@ -126,18 +90,9 @@ class Rig:
     def __init__(self, scenario: Scenario, world_of: Callable[[Rig], World]) -> None:
         self.scenario = scenario
         self.lives: dict[int, Life] = {}
-        self.lines: list[str] = []
-        self.down = False
-        self._records: list[tuple[str, str]] = []
-        self._paths = {"root": "root"}
-        self._attempts: Counter[tuple[str, Any]] = Counter()
-        self._labels: dict[int, str] = {}
-        self._ends: dict[int, str] = {}
-        self._up: set[str] = {"root"}
-        self._killed: list[str] = []
-        self._strategies = {sup.id: sup.strategy for sup in words.supervisors_of(scenario)}
+        self._trace = Trace(scenario.seed)
+        self._dynamic = {s.id for s in words.supervisors_of(scenario) if s.strategy == "simple_one_for_one"}
         self._instances: dict[Any, tuple[str, int]] = {}
-        self._newest: dict[Any, int] = {}
         self._asked: dict[int, tuple[str, Any]] = {}
         self._calls = 0
         self._dead_at_gate = ""
@@ -157,132 +112,65 @@ class Rig:
             self._step()
         await self._finale()
         self._step()
-        return self.lines
+        return self._trace.lines
 
     # Between tree and world
 
     def feed(self, event: Event) -> None:
         """Give the tree an event and perform what it commands."""
-        self._note(event)
+        if isinstance(event, Ready | StartFailed | Ignored | Exited) and event.run in self.lives:
+            self._note(event, self.lives[event.run])
         for command in self.tree.handle(event, self.world.now()):
             self._perform(command)
 
-    def _note(self, event: Event) -> None:
-        if isinstance(event, Ready | StartFailed | Ignored | Exited) and event.run in self.lives:
-            life = self.lives[event.run]
-            if isinstance(event, Ready):
-                life.state = "up"
-                self._newest[life.key] = life.run
-                self._instances[life.key] = (life.id, life.run)
-                self._record(life.group, f"start {life.name} ok")
-                return
-            del self.lives[event.run]
-            if isinstance(event, Exited):
-                self._ends[life.run] = ENDINGS[event.ending]
-                self._record(life.group, f"end {life.name} {ENDINGS[event.ending]}")
-            elif life.state != "aborted":
-                self._record(life.group, f"start {life.name} {'ignore' if isinstance(event, Ignored) else 'error'}")
+    def _note(self, event: Event, life: Life) -> None:
+        if isinstance(event, Ready):
+            life.state = "up"
+            self._instances[life.key] = (life.id, life.run)
+            self._trace.record(life.group, f"start {life.name} ok")
+            return
+        del self.lives[life.run]
+        if isinstance(event, Exited):
+            self._trace.ends[life.run] = ENDINGS[event.ending]
+            self._trace.record(life.group, f"end {life.name} {ENDINGS[event.ending]}")
+        elif life.state != "aborted":
+            outcome = "ignore" if isinstance(event, Ignored) else "error"
+            self._trace.record(life.group, f"start {life.name} {outcome}")
+
+    def _observe(self, supervisor: str, command: Command) -> None:
+        self._trace.observe(supervisor, command)
+        if isinstance(command, Start):
+            assert command.spec is not None
+            life = self._trace.attempt(supervisor, command, command.spec)
+            if life is not None:
+                self.lives[life.run] = life
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, Start):
             self.world.begin(self.lives[command.run], command)
         elif isinstance(command, Stop):
-            life = self.lives.get(command.run)
-            if life is None:  # a nested supervisor that has gone down already: its end is held, or being released
-                self._release(command.id)
-                return
-            if life.state == "gate":
-                life.state = "aborted"
-            elif command.shutdown != "brutal_kill" and life.manner in ("slow", "stubborn"):
-                life.state = "stopping"
-            self.world.stop(life, command)
+            self._stop(command)
         elif isinstance(command, SetTimer) and command.after_s * 1000 <= self.scenario.short_ms:
             self.world.timer(command.after_s, lambda: self._budget_is_over(command.key))
         elif isinstance(command, Reply):
             self._answered(command)
 
+    def _stop(self, command: Stop) -> None:
+        life = self.lives.get(command.run)
+        if life is None:  # a nested supervisor that has gone down already: its end is held, or being released
+            self._release(command.id)
+            return
+        if life.state == "gate":
+            life.state = "aborted"
+        elif command.shutdown != "brutal_kill" and life.manner in ("slow", "stubborn"):
+            life.state = "stopping"
+        self.world.stop(life, command)
+
     def _budget_is_over(self, key: Any) -> None:
         _purpose, name, run = key
         if self.tree.run_of(name) == run:
-            self._killed.append(self._paths[name] + "/")
+            self._trace.cut(name)
         self.feed(Timer(key))
-
-    # What the tree says
-
-    def _observe(self, supervisor: str, command: Command) -> None:
-        path = self._paths[supervisor]
-        if isinstance(command, Start):
-            assert command.spec is not None
-            self._name(path, command, command.spec)
-        elif isinstance(command, Report):
-            self._record(path, f"report {command.context} {self._reason(command)} {self._key_of(command)}")
-        elif isinstance(command, Stop) and command.id in self._paths and command.shutdown == "brutal_kill":
-            self._killed.append(self._paths[command.id] + "/")
-        elif isinstance(command, Up) and supervisor != "root":
-            self._up.add(path)
-            self._record(*_in_parent(path, "start {} ok"))
-        elif isinstance(command, Down):
-            self._is_down(supervisor, path, command)
-
-    def _is_down(self, supervisor: str, path: str, command: Down) -> None:
-        run = self.tree.run_of(supervisor)
-        text = words.failure(command.reason) if command.reason.startswith("failed") else ENDINGS[command.ending]
-        self._ends[run] = text
-        if supervisor == "root":
-            self.down = True
-            self._record("", f"down {text}")
-        elif path in self._up:
-            self._record(*_in_parent(path, f"end {{}} {text}"))
-        else:
-            self._record(*_in_parent(path, "start {} error"))
-
-    def _name(self, path: str, command: Start, spec: ChildSpec) -> None:
-        key: Any = command.id
-        if "k" in spec.args:
-            key = (command.id.rpartition("-")[0], spec.args["k"])
-        self._attempts[path, key] += 1
-        name = words.shown(key)
-        label = f"{path}/{name}.{self._attempts[path, key]}"
-        self._labels[command.run] = label
-        if spec.nested is not None:
-            self._paths[command.id] = label
-            return
-        traits = spec.args["traits"]
-        attempt = self._attempts[path, key]
-        self.lives[command.run] = Life(
-            command.run,
-            command.id,
-            key,
-            label,
-            path,
-            traits["manner"],
-            self._outcome(label, traits, attempt),
-            self._draw("hold:" + label) < traits["hold"],
-            spec.shutdown,
-        )
-
-    def _outcome(self, label: str, traits: Any, attempt: int) -> str:
-        fail = traits["fail_first"] if attempt == 1 else traits["fail_again"]
-        lot = self._draw(label)
-        if lot < fail:
-            return "error"
-        return "ignore" if lot < fail + traits["ignore"] else "ok"
-
-    def _draw(self, text: str) -> int:
-        return zlib.crc32(f"{self.scenario.seed}:{text}".encode()) % 100
-
-    def _key_of(self, report: Report) -> str:
-        label = self._labels.get(report.run, report.offender)
-        return re.sub(r"[#.].*", "", label.rpartition("/")[2])
-
-    def _reason(self, report: Report) -> str:
-        if report.context == "start_error":
-            return words.failure(report.reason)
-        return self._ends[report.run] if report.context != "shutdown" else report.reason
-
-    def _record(self, group: str, text: str) -> None:
-        if not any(f"{group}/".startswith(prefix) for prefix in self._killed):
-            self._records.append((group, text))
 
     # Script
 
@@ -290,7 +178,7 @@ class Rig:
         if event[0] == "wait":
             self.world.skip(4.1)
         elif event[0] == "die":
-            life = self.lives.get(self._newest.get(event[1], 0))
+            life = self.lives.get(self._instances.get(event[1], ("", 0))[1])
             if life is not None:
                 self.world.die(life, event[2])
         elif event[0] == "open":
@@ -335,19 +223,18 @@ class Rig:
         supervisor, request = self._asked[reply.ref]
         if isinstance(reply.answer, Counts) and supervisor == self._dead_at_gate:
             reply = replace(reply, answer=replace(reply.answer, active=reply.answer.active - 1))
-        dynamic = self._strategies[supervisor] == "simple_one_for_one"
-        self._answer(reply.ref, words.answer(request, reply.answer, self._short_label, dynamic=dynamic))
+        dynamic = supervisor in self._dynamic
+        self._answer(reply.ref, words.answer(request, reply.answer, self._trace.name_of, dynamic=dynamic))
 
     def _answer(self, number: int, text: str) -> None:
-        self._record("~calls", f"{number:03} {text}")
-
-    def _short_label(self, run: int) -> str:
-        return self._labels[run].rpartition("/")[2]
+        self._trace.record("~calls", f"{number:03} {text}")
 
     async def _settle(self) -> None:
         while True:
             await self.world.settle()
-            gates: dict[str, Callable[[], None]] = {self._paths[n]: partial(self._release, n) for n in self.tree.held}
+            gates: dict[str, Callable[[], None]] = {
+                self._trace.paths[n]: partial(self._release, n) for n in self.tree.held
+            }
             for life in self.lives.values():
                 if life.state == "gate" and not life.held:
                     gates[life.label] = partial(self._grant, life)
@@ -358,7 +245,7 @@ class Rig:
     async def _finale(self) -> None:
         self.feed(Halt())
         await self._settle()
-        while not self.down:
+        while not self._trace.down:
             gates = sorted((x.label, x.run) for x in self.lives.values() if x.state == "gate")
             stopping = sorted((x.label, x.run) for x in self.lives.values() if x.state == "stopping")
             if gates:
@@ -370,27 +257,13 @@ class Rig:
     # What a step prints
 
     def _step(self) -> None:
-        records, self._records = self._records, []
-        for group in sorted({group for group, _text in records}):
-            texts = [text for each, text in records if each == group]
-            if group == "~calls":
-                texts.sort()
-            self.lines += [f"{group}\t{text}" for text in texts]
-        for path, name in sorted((self._paths[name], name) for name in self.tree.supervisors()):
-            if not self.down:
-                self.lines.append(f"{path}\tview {self._view(name)}")
-        self.lines.append("-")
+        down = self._trace.down
+        self._trace.step({} if down else {name: self._view(name) for name in self.tree.supervisors()})
 
     def _view(self, name: str) -> str:
         if self.tree.supervisors()[name]:
             return "busy"
         self.feed(Call(-1, name, WhichChildren()))
         self.feed(Call(-2, name, CountChildren()))
-        dynamic = self._strategies[name] == "simple_one_for_one"
-        rows = words.rows(self._views[-1], self._short_label, dynamic=dynamic)
+        rows = words.rows(self._views[-1], self._trace.name_of, dynamic=name in self._dynamic)
         return f"{rows}; {words.counts(self._views[-2])}"
-
-
-def _in_parent(path: str, text: str) -> tuple[str, str]:
-    group, _, name = path.rpartition("/")
-    return group, text.format(name)

@@ -72,7 +72,7 @@ scenario(Conductor, Seed, #sup{id = Id} = Sup, Events) ->
         Driver ! {top, Result},
         receive never -> ok end
     end),
-    S0 = #{records => [], procs => #{}, pids => #{}, sups => #{}, gates => #{}, stopping => #{}, calls => #{}, early => #{}, names => #{},
+    S0 = #{records => [], procs => #{}, pids => #{}, sups => #{}, gates => #{}, stopping => #{}, calls => #{}, early => #{}, names => #{}, dynamic => #{},
            out => [], killed => [], root => Id, n => 0, conductor => Conductor, short => has_short(Sup, Events)},
     S1 = step(settle(S0)),
     S2 = lists:foldl(fun(E, S) -> step(settle(event(E, S))) end, S1, Events),
@@ -88,8 +88,8 @@ has_short(Sup, Events) ->
 init({Driver, Seed, Path, Sup}) ->
     case get(path) of
         undefined ->
-            put(path, Path), put(driver, Driver), put(seed, Seed), put(dynamic, Sup#sup.strategy =:= simple_one_for_one),
-            note({sup, Sup#sup.id, Path, self()}),
+            put(path, Path), put(driver, Driver), put(seed, Seed),
+            note({sup, Sup, Path, self()}),
             {ok, flags(Sup)};
         _ ->
             [{_, [New | Rest]}] = ets:lookup(updates, self()),
@@ -238,9 +238,10 @@ take({note, From, Message}, S) ->
     From ! noted,
     S1;
 take({rec, Group, Text}, S) -> record(Group, Text, S);
-take({sup, Id, Path, Pid}, #{sups := Sups, procs := Procs} = S) ->
+take({sup, Sup, Path, Pid}, #{sups := Sups, procs := Procs, dynamic := Dynamic} = S) ->
     monitor(process, Pid),
-    S1 = S#{sups := Sups#{Id => Pid}},
+    IsDynamic = Sup#sup.strategy =:= simple_one_for_one,
+    S1 = S#{sups := Sups#{Sup#sup.id => Pid}, dynamic := Dynamic#{Pid => IsDynamic}},
     case Path of
         "root" -> S1#{procs := Procs#{Pid => {"root", "", root, none}}};
         _ -> S1#{procs := Procs#{Pid => {Path, none, starting, #child{kind = #sup{}}}}}
@@ -325,8 +326,13 @@ event({call, Id, Request}, #{n := N0, sups := Sups} = S0) ->
         {Pid, Term} ->
             Ref = monitor(process, Pid),
             Pid ! {'$gen_call', {self(), Ref}, Term},
-            S#{calls := (maps:get(calls, S))#{Ref => {N, Request}}}
+            S#{calls := (maps:get(calls, S))#{Ref => {N, books(Request, Pid, S)}}}
     end.
+
+books(count_children, Pid, #{dynamic := Dynamic}) ->
+    case maps:get(Pid, Dynamic) of true -> count_dynamic; false -> count_children end;
+books(Request, _, _) ->
+    Request.
 
 %% code_change, as sys:change_code does it, but queued: the supervisor may be busy.
 update(Pid, Sup, N, #{calls := Calls} = S) ->
@@ -348,6 +354,7 @@ term(Request, _) -> Request.
 
 reply(which_children, Rows, S) -> rows(Rows, S);
 reply(count_children, Counts, _) -> counts(Counts);
+reply(count_dynamic, Counts, _) -> counts(lists:keydelete(active, 1, Counts));
 reply(_, ok, _) -> "ok";
 reply(_, {ok, undefined}, _) -> "ok ignored";
 reply(_, {ok, Pid}, S) when is_pid(Pid) -> "ok " ++ name(Pid, S);
@@ -400,7 +407,8 @@ view(Pid, S) ->
     end.
 
 %% OTP 25 never forgets a dynamic child that is terminated by hand while it is restarting: `active` stays one too low
-%% for good. That is a slip, not a semantics; for dynamic supervisors the live children of which_children count.
+%% for good. That is a slip, not a semantics: for dynamic supervisors the live children of which_children count here, and
+%% an answer that had to wait goes without.
 active([{undefined, _, _, _} | _] = Rows, Counts) ->
     lists:keyreplace(active, 1, Counts, {active, length([P || {_, P, _, _} <- Rows, is_pid(P)])});
 active([], Counts) -> lists:keyreplace(active, 1, Counts, {active, 0});

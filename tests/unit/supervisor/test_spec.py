@@ -54,6 +54,31 @@ BAD_PLANS = {
         plan(supervisor={"children": [], "strategy": "none"}),
         "root: strategy is 'none'; allowed: one_for_one",
     ),
+    "auto_shutdown": (
+        plan(supervisor={"children": [], "auto_shutdown": "some"}),
+        "root: auto_shutdown is 'some'; allowed: never, any_significant, all_significant",
+    ),
+    "significant without auto_shutdown": (
+        child(significant=True, restart="transient"),
+        "a: significant is True; allowed: only with auto_shutdown any_significant or all_significant",
+    ),
+    "dynamic without template": (
+        plan(supervisor={"children": [], "strategy": "dynamic"}),
+        "root: children are 0; allowed: 1 with dynamic, the template",
+    ),
+    "max_children": (
+        plan(supervisor={"children": [WORKER], "strategy": "dynamic", "max_children": -1}),
+        "root: max_children is -1; allowed: an integer from 0",
+    ),
+    "max_children without dynamic": (
+        plan(supervisor={"children": [WORKER], "max_children": 1}),
+        "root: max_children is 1; allowed: only with strategy dynamic",
+    ),
+    "eager": (plan(supervisor={"children": [], "eager": "yes"}), "root: eager is 'yes'; allowed: true, false"),
+    "immortal child": (
+        child(shutdown=6000),
+        "a: shutdown is 6000; allowed: below 6000 ms, which is 1000 * period_s / intensity of root",
+    ),
     "listen for": (plan(listen=[{"name": "x", "for": ["b"]}]), "listen x: for is 'b'; allowed: a"),
     "listen kind": (
         plan(listen=[{"name": "x", "for": [], "kind": "udp"}]),
@@ -70,6 +95,11 @@ def test_plan_with_bad_field_names_field_value_and_allowed_set(name: str) -> Non
     with pytest.raises(SpecError) as caught:
         parse(data)
     assert str(caught.value).startswith(sentence)
+
+
+def test_plain_supervisor_takes_any_budget_as_otp_does() -> None:
+    spec = SupervisorSpec(children=(ChildSpec("a", "m:f", shutdown=60_000),), intensity=5, period_s=1)
+    assert spec.extended is False
 
 
 def test_plan_with_nested_supervisor_is_a_supervisor_child_that_stops_without_limit() -> None:
