@@ -58,9 +58,9 @@ def own_history(environ: Mapping[str, str], home: Path) -> list[History]:
 
 def files_of(paths: list[Path]) -> list[Path]:
     """Return the files of the paths: files, directories, globs, ``-``; without paths this user's own history."""
-    if not paths:
-        return _own_files()
-    files: list[Path] = []
+    from actors.sensors.readers.formats import without_companions
+
+    files: list[Path] = [] if paths else _own_files()
     for path in paths:
         if path == STDIN or path.is_file():
             files.append(path)
@@ -70,7 +70,7 @@ def files_of(paths: list[Path]) -> list[Path]:
             files.append(path)
         else:
             files += _globbed(path)
-    return _without_companions(files)
+    return without_companions(files)
 
 
 def read_all(files: list[Path], format_: str, *, bar: bool) -> Iterator[World]:
@@ -96,7 +96,7 @@ def _own_files() -> list[Path]:
     if not files:
         looked = "\n".join(f"  {place.client}: {plain(place.place)}" for place in places)
         raise Failure(Exit.INVALID, f"no history of any client was found; looked in\n{looked}")
-    return _without_companions(files)
+    return files
 
 
 def _globbed(path: Path) -> list[Path]:
@@ -104,17 +104,6 @@ def _globbed(path: Path) -> list[Path]:
     if not found:
         raise Failure(Exit.USAGE, f"{plain(path)}: no such file or directory")
     return files_of(found)
-
-
-def _without_companions(files: list[Path]) -> list[Path]:
-    """A sub-agent's transcript is read with its session's."""
-    there = set(files)
-    return [one for one in files if not (one.parent.name == "subagents" and _session_of(one) in there)]
-
-
-def _session_of(companion: Path) -> Path:
-    folder = companion.parent.parent
-    return folder.with_name(f"{folder.name}.jsonl")
 
 
 class _Quiet:

@@ -29,10 +29,11 @@ from actors.sensors.readers import (
 from actors.sensors.readers.decode import by_documents, by_lines, is_lines
 from actors.sensors.readers.records import Origin, Problem, Record, World
 
-__all__ = ["AUTO", "FORMATS", "STDIN", "Format", "companions", "read_file"]
+__all__ = ["AUTO", "FORMATS", "STDIN", "Format", "companions", "read_file", "without_companions"]
 
 AUTO = "auto"
 STDIN = Path("-")
+EVENTS, SUBAGENTS = "events", "subagents"
 _LOOK_AT = 50  # records: a torn first line, or many of a kind that says nothing, must not hide what the rest is
 _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
@@ -59,6 +60,9 @@ FORMATS = {
 }
 
 
+_WITH_COMPANIONS = (claude_code.read, openhands.read)
+
+
 def read_file(path: Path, name: str = AUTO, home: str = "") -> Iterator[World | Problem]:
     """Yield what one file holds, gzipped or not; ``-`` is the standard input. Never raises for what is in it."""
     broken: list[Problem] = []
@@ -66,26 +70,59 @@ def read_file(path: Path, name: str = AUTO, home: str = "") -> Iterator[World | 
     if _is_store(path):
         yield from opencode_store.read(path, origin)
         return
-    lines = _lines(path, broken)
-    head = list(islice(lines, _LOOK_AT))
-    decode = by_lines if is_lines(head) else by_documents
-    records = decode(str(path), chain(head, lines))
+    records = _decoded(path, broken)
     looked = list(islice(records, _LOOK_AT))
     chosen = FORMATS.get(name) or _recognised(looked)
     if chosen is not None:
-        beside = chain.from_iterable(by_lines(str(one), _lines(one, broken)) for one in companions(path))
-        yield from chosen.read(origin, chain(looked, records, beside if chosen.read is claude_code.read else ()))
+        beside = chain.from_iterable(_decoded(one, broken) for one in companions(path))
+        alone = chosen.read not in _WITH_COMPANIONS
+        yield from chosen.read(origin, chain(looked, records, () if alone else beside))
     elif not broken:
         yield Problem(str(path), f"no known format, allowed: {', '.join(FORMATS)}")
     yield from broken
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the transcripts of sub-agents that belong to a session of Claude Code: SESSION/subagents/*.jsonl."""
+    """Return the files that belong to one: sub-agents of a session of Claude Code, further events of OpenHands.
+
+    The former are SESSION/subagents/*.jsonl; the latter stand in a folder ``events``, one a file.
+    """
     try:
-        return sorted((path.parent / path.name.partition(".")[0] / "subagents").glob("*.jsonl"))
+        if _is_event(path):
+            return sorted((one for one in path.parent.glob("*.json") if one != path), key=_number)
+        return sorted((path.parent / path.name.partition(".")[0] / SUBAGENTS).glob("*.jsonl"))
     except OSError:
         return []
+
+
+def without_companions(files: list[Path]) -> list[Path]:
+    """Return the files that are read by themselves: those whose companions the others are."""
+    there = set(files)
+    first: dict[Path, Path] = {}
+    for one in files:
+        if _is_event(one):
+            first[one.parent] = min(one, first.get(one.parent, one), key=_number)
+    return [one for one in files if first.get(one.parent, one) == one and _session_of(one) not in there]
+
+
+def _is_event(path: Path) -> bool:
+    return path.parent.name == EVENTS and path.suffix == ".json"
+
+
+def _session_of(path: Path) -> Path | None:
+    folder = path.parent.parent
+    return folder.with_name(f"{folder.name}.jsonl") if path.parent.name == SUBAGENTS and folder.name else None
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = "".join(char for char in path.stem.split("-")[1 if "-" in path.stem else 0] if char.isdecimal())
+    return int(digits[:18] or 0), path.name
+
+
+def _decoded(path: Path, broken: list[Problem]) -> Iterator[Record | Problem]:
+    lines = _lines(path, broken)
+    head = list(islice(lines, _LOOK_AT))
+    return (by_lines if is_lines(head) else by_documents)(str(path), chain(head, lines))
 
 
 def _recognised(looked: list[Record | Problem]) -> Format | None:

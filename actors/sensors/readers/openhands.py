@@ -32,21 +32,22 @@ def recognises(record: Any) -> bool:
 
 def read(origin: Origin, records: Iterable[Record | Problem]) -> Iterator[World | Problem]:
     """Yield a world per list of events; single events of a file are one."""
-    stem = PurePath(origin.name).name.removesuffix(".gz").rpartition(".")[0] or origin.name
+    path = PurePath(origin.name)
+    stem = path.parent.parent.name if path.parent.name == "events" else path.name.removesuffix(".gz").rpartition(".")[0]
     loose: list[dict[str, Any]] = []
     for record in records:
         if isinstance(record, Problem):
             yield record
         elif isinstance(record.value, list):
-            yield from _world(stem, _flat(record.value), origin)
+            yield from _world(stem or origin.name, _flat(record.value), origin)
         elif isinstance(mapping(record.value).get("history"), list):
             one = record.value
-            yield from _world(text(one.get("instance_id")) or stem, _flat(one["history"]), origin)
+            yield from _world(text(one.get("instance_id")) or stem or origin.name, _flat(one["history"]), origin)
         elif _is_event(record.value):
             loose.append(record.value)
         else:
             yield Problem(record.where, "neither an event nor a list of events")
-    yield from _world(stem, loose, origin)
+    yield from _world(stem or origin.name, loose, origin)
 
 
 def _flat(values: list[Any]) -> list[dict[str, Any]]:

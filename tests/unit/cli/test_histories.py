@@ -166,6 +166,16 @@ def test_directory_with_transcripts_of_sub_agents_reads_them_once() -> None:
     assert not names[0].startswith("agent-")
 
 
+def test_openhands_events_of_a_file_each_are_one_conversation(tmp_path: Path) -> None:
+    folder = tmp_path / "session-7" / "events"
+    folder.mkdir(parents=True)
+    for event in json.loads((TRANSCRIPTS / "openhands" / "events.json").read_text()):
+        (folder / f"{event['id']}.json").write_text(json.dumps(event, indent=2))
+    found = rows(run("--json", tmp_path)[1])
+
+    assert [(row["conversation"], row["source"], row["calls"]) for row in found] == [("session-7", "openhands", 8)]
+
+
 def test_progress_bar_is_there_on_long_work_on_a_terminal_only(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({**QUIET, "pad": "x" * 5_000_000}) + "\n")
