@@ -102,7 +102,10 @@ def without_companions(files: list[Path]) -> list[Path]:
     for one in files:
         if _is_event(one):
             first[one.parent] = min(one, first.get(one.parent, one), key=_number)
-    return [one for one in files if first.get(one.parent, one) == one and _session_of(one) not in there]
+    read_with_another = {
+        one for one in files if _session_of(one) in there or (_is_event(one) and first[one.parent] != one)
+    }
+    return [one for one in files if one not in read_with_another]
 
 
 def _is_event(path: Path) -> bool:
