@@ -40,7 +40,7 @@ class Patterns(Section):
     same_outcome: int = _times(8, "calls of one target with one outcome in a row of nothing landed, however worded")
     known_outcomes: int = _times(7, "successful calls in a row whose outcome had been seen at least twice before")
     nothing_new: int = knob(
-        8, "of 12 calls, those made with one outcome at least twice before; 13 is never", ge=4, le=13
+        6, "of 12 calls, those made with one outcome at least twice before; 13 is never", ge=4, le=13
     )
     failure_points: int = _times(
         12, "points of a streak of failures: 1 for a new kind of failure, 2 for one that the streak has seen"
@@ -68,4 +68,9 @@ class Patterns(Section):
         ("bashoutput", "command_status", "sleep", "taskoutput", "wait", "wait_for", "write_stdin"),
         "tools, in lower case, whose repeats with no news wait",
     )
-    pause_s: float = seconds(30, "seconds before a repeated call that make it waiting", least=1, most=3600)
+    pause_s: float = seconds(
+        30,
+        "seconds before a repeated call that make it waiting, if calls are usually three times as quick",
+        least=1,
+        most=3600,
+    )

@@ -181,6 +181,8 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
     passed, failed = _outcome(event)
     exact = pair_key(fingerprint, outcome) if fingerprint else UNKNOWN
     seen = conversation.repeats.counts.get(exact, 0)
+    if not seen:
+        trail.keep_pace(run.tree.now)
     waited = seen > 0 and _waits(run, trail, event, outcome, passed=passed)
     call = window.push(fingerprint, outcome, slice_key, target or slice_key or fingerprint, target, waited=waited)
     if passed:
@@ -202,7 +204,7 @@ def _waits(run: Run, trail: Trail, event: ProgressEvent, outcome: int, *, passed
     """Whether a repeat waits: it is silent, or it passed after a pause or by a tool that is there for waiting."""
     if outcome in SILENT:
         return True
-    paused = trail.last_t is not None and run.tree.now - trail.last_t >= run.knobs.pause_s
+    paused = trail.paused(run.tree.now, run.knobs.pause_s)
     return passed and (paused or (event.tool or "").lower() in run.knobs.waiting_tools)
 
 

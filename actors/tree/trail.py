@@ -40,13 +40,14 @@ class Trail:
 
     __slots__ = (
         "again", "calls", "cycle_rounds", "done_at", "done_run", "edit", "edit_run", "fail_points", "fresh",
-        "idle_edits", "known_run", "landed", "last", "last_t", "matches", "nudges", "outcomes", "places", "recent",
-        "run", "same_failure", "sights", "squeeze_at", "squeezes", "storm", "streak", "stubborn", "text_run", "texts",
-        "waits",
+        "idle_edits", "known_run", "landed", "last", "last_t", "matches", "nudges", "outcomes", "pace", "places",
+        "recent", "run", "same_failure", "sights", "squeeze_at", "squeezes", "storm", "streak", "stubborn", "text_run",
+        "texts", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.last_t: float | None = None
+        self.pace: float | None = None  # seconds between calls that repeat nothing: a slow model is not a waiting one
         self.sights = Tally(_SIGHTS)
         self.clear()
 
@@ -88,6 +89,18 @@ class Trail:
                 setattr(self, name, {key: tuple(one) if isinstance(one, list) else one for key, one in value})
             else:
                 setattr(self, name, [tuple(one) for one in value] if name == "texts" else value)
+
+    def paused(self, t: float, pause_s: float) -> bool:
+        """Whether the time since the last call is a pause: long, and three times as long as is usual here."""
+        if self.last_t is None or self.pace is None:
+            return False
+        return t - self.last_t >= max(pause_s, 3 * self.pace)
+
+    def keep_pace(self, t: float) -> None:
+        """Note the time of a call that repeats nothing; the pace follows over some eight of them."""
+        if self.last_t is not None:
+            gap = max(0.0, t - self.last_t)
+            self.pace = gap if self.pace is None else self.pace + (gap - self.pace) / 8
 
     def call(self, exact: int, seen: int, outcome: int, target: int, *, passed: bool, landed: bool = False) -> None:
         """Count a call that did not land anew: ``seen`` times before, ``target`` UNKNOWN where it named none."""

@@ -55,7 +55,7 @@ CAUGHT: list[tuple[Reason, str, list[ProgressEvent], int]] = [
         Reason.NOTHING_NEW,
         "nothing_new",
         [call(f"odd{n}" if n % 5 == 4 else n * 7 % 4, target=None, slice=None) for n in range(40)],
-        18,
+        16,
     ),
     (Reason.KNOWN_OUTCOMES, "known_outcomes", [call(n, result=digest("none")) for n in range(12)], 8),
     (Reason.FAILURE_STREAK, "failure_points", [failing(n) for n in range(9)], 6),
@@ -124,7 +124,7 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
     "events",
     [
         [call("poll", result=digest(n)) for n in range(60)],
-        [call("build", t=60.0 * n, target=None) for n in range(20)],
+        [*(call(n) for n in range(3)), *(call("build", t=60.0 * n, target=None) for n in range(1, 20))],
         repeat(29, call("tail log", result=EMPTY)),
         repeat(29, call("running", tool="BashOutput", target=None, slice=None)),
         [one for n in range(30) for one in (edit(n, n), call("test", exit=1, result=digest("failed", n)))],
@@ -149,7 +149,8 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
         "poll with news", "poll with pauses", "silent poll", "poll by name", "test after edit", "sliced reading",
         "batch of edits", "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses",
         "short notes", "woken and landing", "woken and reading", "woken while a question is open",
-        "steered by a person", "done now and then", "read again after compaction", "second pass", "greps that find nothing",
+        "steered by a person", "done now and then", "read again after compaction", "second pass",
+        "greps that find nothing",
     ],
 )  # fmt: skip
 def test_look_alike_is_ok(events: Iterable[ProgressEvent]) -> None:
@@ -158,6 +159,12 @@ def test_look_alike_is_ok(events: Iterable[ProgressEvent]) -> None:
     )
 
     assert Driver(knobs=patterns).feed(events).transitions == []
+
+
+def test_slow_model_is_not_taken_for_a_waiting_one() -> None:
+    slow = [*(call(n, t=45.0 * n) for n in range(4)), *(call("same", t=45.0 * n) for n in range(4, 12))]
+
+    assert Driver(knobs=KNOBS).feed(slow).transitions[0].reason is Reason.REPEAT_RUN
 
 
 def test_call_without_arguments_and_outcome_says_nothing_about_repeats() -> None:
