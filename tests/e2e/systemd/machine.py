@@ -83,7 +83,7 @@ def until(condition: Callable[[], T], timeout_s: float = 20.0, what: str = "the 
     while time.monotonic() < deadline:
         if found := condition():
             return found
-        pause.wait(0.05)
+        pause.wait(0.1)
     raise AssertionError(f"{what} never held within {timeout_s} s")
 
 
