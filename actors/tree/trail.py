@@ -80,8 +80,10 @@ class Trail:
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Undo ``saved``."""
+        """Undo ``saved``; a counter that it lacks starts anew, one that no longer exists is left out."""
         for name, value in saved.items():
+            if name not in self.__slots__:
+                continue
             kept = getattr(self, name)
             if isinstance(kept, Tally):
                 kept.restore(value)

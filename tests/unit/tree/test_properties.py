@@ -16,6 +16,7 @@ from actors.tree.routing import Router
 from actors.tree.snapshot import dump, load
 from actors.tree.state import new_tree
 from actors.tree.step import describe, merge, next_wakeup, step, summarise
+from tests.bench.bench_step import size_of
 from tests.unit.tree.streams import Driver, call
 
 TIGHT = Progress(
@@ -173,3 +174,13 @@ def test_memory_of_a_conversation_is_bounded() -> None:
         return len(dump(Driver().feed(distinct).state))
 
     assert sizes(4000) < 1.1 * sizes(400) < 40_000
+
+
+def test_memory_of_the_worst_conversation_stays_below_64_kib() -> None:
+    """Every call twice, by seven tools, every other one fails, and nothing ever lands: all counters are full."""
+    events = [
+        call(n // 2, tool=f"t{n % 7}", target=f"src/some/dir/file{n // 2}.py", exit=n % 2, request_id=f"q{n}")
+        for n in range(3000)
+    ]
+
+    assert size_of(Driver(knobs=Progress()).feed(events).of()) <= 64 * 1024

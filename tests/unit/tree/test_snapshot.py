@@ -75,6 +75,15 @@ def test_load_restores_the_trail() -> None:
     assert unset <= {"matches", "cycle_rounds", "idle_edits", "waits", "storm", "text_run"}
 
 
+def test_load_of_a_trail_of_another_version_keeps_what_both_know() -> None:
+    body = json.loads(dump(Driver().feed([call("same")] * 5).state))
+    trail = body["conversations"][0]["trail"]
+    del trail["pace"]
+    trail["forgotten_counter"] = 7
+
+    assert load(json.dumps(body)).conversations["root"].trail.run == 5
+
+
 def test_load_of_the_format_before_the_trail_starts_an_empty_one() -> None:
     body = json.loads(dump(Driver().feed([call("same", exit=1)] * 5).state)) | {"format": 1}
     for one in body["conversations"]:
