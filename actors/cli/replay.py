@@ -21,13 +21,14 @@ from actors.cli.failure import Exit, Failure
 from actors.cli.histories import files_of, read_all
 from actors.cli.options import ConfigOption, RuntimeDir
 
-__all__ = ["FormatOption", "PathsArgument", "chosen_format", "knobs_of", "replay"]
+__all__ = ["FORMAT_HELP", "FormatOption", "PathsArgument", "chosen_format", "knobs_of", "replay"]
 
 PathsArgument = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[PATH]...", help="Files, directories, globs, - ; .gz too. Default: your own history."),
 ]
-FormatOption = Annotated[str, typer.Option("--format", metavar="FORMAT", help="auto, or the name of a format.")]
+FORMAT_HELP = "auto, opencode, claude-code, codex, gemini, pi, mini-swe-agent, swe-agent, openhands or wire."
+FormatOption = Annotated[str, typer.Option("--format", metavar="FORMAT", help=FORMAT_HELP)]
 
 
 def replay(  # noqa: PLR0917 - typer makes options of them

@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.cli.main import app
+from actors.cli.replay import FORMAT_HELP
+from actors.sensors.readers.formats import FORMATS
 
 EVENT = {"session_id": "s1", "tool": "read", "fingerprint": "f", "target": "a.py", "exit": 0, "cost_usd": 0.25}
 STUCK = {"conversation": "stuck", "source": "test", "events": [EVENT] * 14}
@@ -81,3 +83,7 @@ def test_replay_that_cannot_exits_with_its_code(arguments: list[str], code: int,
 
     assert (exit_code, out) == (code, "")
     assert said in err
+
+
+def test_replay_help_names_every_format() -> None:
+    assert FORMAT_HELP.removesuffix(".").replace(" or ", ", ").split(", ") == ["auto", *FORMATS]
