@@ -1,8 +1,8 @@
 """Offline replay: worlds of events through the same pure step as the daemon, one row per conversation out.
 
 The rows are a contract (DESIGN section 9); tools outside the repo read them, so fields are only ever added: ``calls``
-of the row, of its first flag and of its transitions are numbers of tool calls, ``calls_after_first_flag`` what was left,
-``usd_estimated`` says that dollars come from list prices.
+of the row, of its first flag and of its transitions are numbers of tool calls, ``calls_after_first_flag`` what was
+left, ``usd_estimated`` says that dollars come from list prices.
 
 A world is routed to trees exactly as the daemon's edge does it, late parents included. Reads no clock and does no I/O:
 the same world gives the same rows.
