@@ -96,7 +96,18 @@ class Machine:
         self.name = f"tw-{suite}-{os.getpid()}"
         self._work = Path(tempfile.mkdtemp(prefix="tw-machine-"))
         self._console = (self._work / "console").open("wb")
-        command = ["unshare", "--mount", "--propagation", "private", "bash", str(BOOT)]
+        # a test run that is killed takes its machines along: on SIGTERM systemd-nspawn powers them off
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "bash",
+            str(BOOT),
+        ]
         began = time.monotonic()
         self._nspawn = subprocess.Popen(
             [*command, str(image_of(suite)), str(self._work), self.name, str(wheel)],
@@ -184,7 +195,7 @@ class Machine:
         if pid is not None and self._nspawn.poll() is None:
             os.kill(pid, signal.SIGKILL)
         elif self._nspawn.poll() is None:
-            self._nspawn.kill()
+            self._nspawn.terminate()
         try:
             self._nspawn.wait(20)
         except subprocess.TimeoutExpired:
