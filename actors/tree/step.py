@@ -197,7 +197,7 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
     if fingerprint:
         exact = call.exact  # the same number: one object in every counter
         conversation.repeats.add(exact)
-    trail.call(exact, seen, outcome, target_key, passed=passed, landed=event.landed)
+    trail.call(exact, seen, outcome, target_key, passed=passed, failed=failed, landed=event.landed)
 
 
 def _waits(run: Run, trail: Trail, event: ProgressEvent, outcome: int, *, passed: bool) -> bool:

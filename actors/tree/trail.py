@@ -1,6 +1,6 @@
 """What a conversation's calls have in common with those before them: counters of repetition, in O(1) per call.
 
-A call is *again* when it was made with the same outcome at least twice before, *fresh* when it succeeded and was not.
+A call is *again* when it was made with the same outcome at least twice before, *fresh* when it is new and did not fail.
 A repeat that is silent, or that comes after a pause, is a wait: waits count by themselves, with more patience, and
 leave the other counters alone (T20-T23). Whatever lands anew starts it over (``clear_since``), but for what outlives a
 landing and says so; a user turn starts over everything (``clear``).
@@ -104,8 +104,21 @@ class Trail:
             gap = max(0.0, t - self.last_t)
             self.pace = gap if self.pace is None else self.pace + (gap - self.pace) / 8
 
-    def call(self, exact: int, seen: int, outcome: int, target: int, *, passed: bool, landed: bool = False) -> None:
-        """Count a call that did not land anew: ``seen`` times before, ``target`` UNKNOWN where it named none."""
+    def call(
+        self,
+        exact: int,
+        seen: int,
+        outcome: int,
+        target: int,
+        *,
+        passed: bool,
+        failed: bool = False,
+        landed: bool = False,
+    ) -> None:
+        """Count a call that did not land anew: ``seen`` times before, ``target`` UNKNOWN where it named none.
+
+        It may neither have passed nor failed, where the sensor does not know; then it is fresh all the same.
+        """
         if seen >= 2:
             self.again = (self.again << 1 | 1) & _MASK
         elif self.again:
@@ -118,9 +131,11 @@ class Trail:
             self.sights.add(target ^ outcome)
             if passed:
                 self._known(outcome)
-        if passed and not seen:
-            self.fresh += 1
-            self.waits = self.text_run = 0
+        if not seen:
+            self.text_run = 0
+            if not failed:
+                self.fresh += 1
+                self.waits = 0
 
     def recover(self) -> None:
         """Note a success in a streak of failures: it takes half of it away."""

@@ -136,6 +136,8 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
         [failing("outage", error="infra", t=15.0 * n) for n in range(40)],
         [failing("limit", error="provider", t=40.0 * n) for n in range(40)],
         [one for n in range(30) for one in (said("next"), edit(n, n, target=f"{n}.py"))],
+        [one for n in range(20) for one in (said("next"), call(n, exit=None))],
+        [one for n in range(9) for one in (said("try again"), failing(n, n), call(n))],
         [one for n in range(20) for one in (told(Kind.INJECTED), edit(n, n))],
         [one for n in range(20) for one in (told(Kind.INJECTED), *(call(4 * n + k) for k in range(3)))],
         [told(Kind.OPEN), *repeat(20, told(Kind.INJECTED))],
@@ -148,9 +150,9 @@ def test_patterns_every_count_has_a_stream_that_it_catches() -> None:
     ids=[
         "poll with news", "poll with pauses", "silent poll", "poll by name", "test after edit", "sliced reading",
         "batch of edits", "one page", "new revisions", "batch refused unread", "outage", "rate limit with pauses",
-        "short notes", "woken and landing", "woken and reading", "woken while a question is open",
-        "steered by a person", "done now and then", "read again after compaction", "second pass",
-        "greps that find nothing",
+        "short notes", "short notes, exits unknown", "short notes on failures", "woken and landing",
+        "woken and reading", "woken while a question is open", "steered by a person", "done now and then",
+        "read again after compaction", "second pass", "greps that find nothing",
     ],
 )  # fmt: skip
 def test_look_alike_is_ok(events: Iterable[ProgressEvent]) -> None:
