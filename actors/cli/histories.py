@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["History", "files_of", "own_history", "read_all"]
 
 STDIN = Path("-")
+REPEATING = "claude-code"
 LONG_BYTES = 4_000_000  # about a second of reading
 _ENDS = (".jsonl", ".ndjson", ".json", ".traj")
 SUFFIXES = (*_ENDS, *(f"{end}.gz" for end in _ENDS), "opencode.db")
@@ -75,10 +76,11 @@ def files_of(paths: list[Path]) -> list[Path]:
 
 def read_all(files: list[Path], format_: str, *, bar: bool) -> Iterator[World]:
     """Yield every world of the files; each problem is a line on stderr."""
+    from actors.sensors.paid_once import PaidOnce
     from actors.sensors.readers.formats import read_file
     from actors.sensors.readers.records import Problem
 
-    home = str(Path.home())
+    home, paid = str(Path.home()), PaidOnce()
     with _progress(files, wanted=bar) as progress:
         for path in files:
             for found in read_file(path, format_, home):
@@ -86,7 +88,7 @@ def read_all(files: list[Path], format_: str, *, bar: bool) -> Iterator[World]:
                     progress.say(f"treewarden: {plain(found.where)}: {plain(found.what)}")
                 else:
                     progress.found()
-                    yield found
+                    yield paid.of(found) if found.source == REPEATING else found
             progress.done(path)
 
 

@@ -47,6 +47,8 @@ PURE = [
     "actors/sensors/replay.py",
     "actors/sensors/normalise*.py",
     "actors/sensors/prices.py",
+    "actors/sensors/paid_once.py",
+    "actors/sensors/calibration.py",
     "actors/sensors/readers/claude_code.py",
     "actors/sensors/readers/codex.py",
     "actors/sensors/readers/gemini.py",

@@ -176,6 +176,19 @@ def test_openhands_events_of_a_file_each_are_one_conversation(tmp_path: Path) ->
     assert [(row["conversation"], row["source"], row["calls"]) for row in found] == [("session-7", "openhands", 8)]
 
 
+def test_session_that_repeats_another_one_is_paid_once_and_judged_twice(tmp_path: Path) -> None:
+    original = next((TRANSCRIPTS / "claude_code").glob("*.jsonl"))
+    text = original.read_text()
+    (tmp_path / "a.jsonl").write_text(text)
+    (tmp_path / "b.jsonl").write_text(text.replace(original.stem, "forked"))
+    first, second = rows(run("--json", tmp_path)[1])
+    alone = rows(run("--json", tmp_path / "b.jsonl")[1])[0]
+
+    assert (second["conversation"], second["usd"]) == ("forked", 0.0)
+    assert first["usd"] == alone["usd"] > 0  # type: ignore[operator]
+    assert [second[name] for name in ("calls", "turns")] == [alone[name] for name in ("calls", "turns")]
+
+
 def test_progress_bar_is_there_on_long_work_on_a_terminal_only(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({**QUIET, "pad": "x" * 5_000_000}) + "\n")
