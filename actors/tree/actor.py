@@ -78,7 +78,7 @@ class TreeActor(LoopActor):
         if isinstance(message, Go):
             return self._go()
         if isinstance(message, Leave):
-            return self._leave()
+            return self._depart()
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((message, answer))
         self.received_at = self._shelf.now()
@@ -111,7 +111,7 @@ class TreeActor(LoopActor):
             whole = whole or isinstance(message, Order | Put | Merge)
         return whole
 
-    def _leave(self) -> bool:
+    def _depart(self) -> bool:
         """Stop if everything is written and nobody waits."""
         if self._task is not None or self._waiting or self._header.snapshot_seq != self._state.seq:
             return False
