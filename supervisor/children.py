@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from supervisor.events import Exited, Ignored, StartFailed
+from supervisor.events import Ending, Exited, Ignored, StartFailed
 from supervisor.intensity import Window
-from supervisor.spec import ChildSpec, Strategy, SupervisorSpec
+from supervisor.spec import ChildSpec, Restart, Strategy, SupervisorSpec
 
 __all__ = ["Child", "ChildState", "Standing", "Table"]
 
@@ -77,6 +77,11 @@ class Child:
     def stopped(self) -> bool:
         """True when it has no process and none is due: OTP's `undefined`."""
         return self.state is ChildState.STOPPED
+
+    def as_asked(self, ending: Ending) -> bool:
+        """Say whether this end, after it was told to stop, was what it was told."""
+        asked = Ending.KILLED if self.spec.shutdown == "brutal_kill" else Ending.SHUTDOWN
+        return ending is asked or (ending.clean and self.spec.restart is not Restart.PERMANENT)
 
     def standing(self) -> Standing:
         """Return how it stands."""

@@ -34,12 +34,12 @@ from supervisor.events import (
 )
 from supervisor.intensity import Window
 from supervisor.requests import No, Refusal
-from supervisor.spec import Restart, SupervisorSpec
+from supervisor.spec import SupervisorSpec
 
 __all__ = ["Machine", "Phase", "Task", "TryAgain"]
 
 Task = Generator[Child, None, str | None]
-"""Yields the child it waits for; returns why the supervisor has to go down, or None."""
+"""Yields the child it waits for, returns why the supervisor has to go down or None."""
 
 
 class Phase(StrEnum):
@@ -81,7 +81,7 @@ class Machine:
 
     @property
     def busy(self) -> bool:
-        """True while it waits for a child: requests then wait too."""
+        """True while it waits for a child, and requests with it."""
         return self._main is not None
 
     def handle(self, event: Event, now: float) -> list[Command]:
@@ -94,8 +94,8 @@ class Machine:
         else:
             self._accept(event)
         self._work()
-        commands, self._out = self._out, []
-        return commands
+        out, self._out = self._out, []
+        return out
 
     def standings(self) -> list[Standing]:
         """Return how every child stands, in start order."""
@@ -242,19 +242,18 @@ class Machine:
 
     def _on_child(self, event: Ready | StartFailed | Ignored | Exited) -> None:
         child = self.table.running(event.id, event.run)
-        if child is None or not child.state.live or child.end is not None:
+        if child is None or not child.alive:
             return
         if isinstance(event, Ready):
             if child.state is ChildState.STARTING:
                 child.state, child.ready_at, child.served = ChildState.READY, self.now, child.run
                 self._resume(child)
-            return
-        child.end = event
-        if child.state is ChildState.READY:
+        elif child.state is ChildState.READY:
             assert isinstance(event, Exited)
+            child.end = event
             self.post(event)
         else:
-            child.state = ChildState.STOPPED
+            child.state, child.end = ChildState.STOPPED, event
             self._resume(child)
 
     # Starting and stopping one child
@@ -266,9 +265,9 @@ class Machine:
         self.emit(Start(child.id, child.run, child.spec))
         while child.state is ChildState.STARTING:
             yield child
-        if child.state is ChildState.READY or isinstance(child.end, Ignored):
-            return None
         end = child.end
+        if child.state is ChildState.READY or isinstance(end, Ignored):
+            return None
         return end if isinstance(end, StartFailed) else StartFailed(child.id, child.run, getattr(end, "reason", ""))
 
     def stop(self, child: Child) -> Generator[Child, None, None]:
@@ -291,7 +290,7 @@ class Machine:
 
     def settle(self, child: Child) -> None:
         """Note that a child is stopped, and report an end that was not the one asked for."""
-        if isinstance(child.end, Exited) and not _as_asked(child, child.end.ending):
+        if isinstance(child.end, Exited) and not child.as_asked(child.end.ending):
             self.report("shutdown_error", child, child.end.reason)
         child.state, child.end = ChildState.STOPPED, None
 
@@ -299,8 +298,3 @@ class Machine:
         """Say that nothing is left."""
         self.phase = Phase.DOWN
         self.emit(Down(reason, ending))
-
-
-def _as_asked(child: Child, ending: Ending) -> bool:
-    asked = Ending.KILLED if child.spec.shutdown == "brutal_kill" else Ending.SHUTDOWN
-    return ending is asked or (ending.clean and child.spec.restart is not Restart.PERMANENT)
