@@ -192,7 +192,7 @@ def _judged_call(run: Run, conversation: Conversation, event: ProgressEvent) -> 
     if event.landed and _landed(run, conversation, event, fingerprint, target_key):
         return
     if waited:
-        trail.waits += 1
+        trail.waits, trail.text_run = trail.waits + 1, 0  # whoever waits may say so each time
         return
     if fingerprint:
         exact = call.exact  # the same number: one object in every counter
