@@ -88,6 +88,7 @@ class NotifierActor(LoopActor):
         self._work = KeyWork(self._state, outbox, self._switchboard, self._direct, tell=tell, clock=self._moment)
         self._repeats = 0
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
 
     # pykka
 
@@ -262,10 +263,10 @@ class NotifierActor(LoopActor):
         due, loop = self._state.next_due(), asyncio.get_running_loop()
         at = loop.time() + (LOOK_S if due is None else min(max(due - self._mono(), 0.0), LOOK_S))
         if self._alarm is not None:
-            if self._alarm.when() <= at:
+            if self._alarm_at <= at:
                 return
             self._alarm.cancel()
-        self._alarm = loop.call_at(at, self._ring)
+        self._alarm, self._alarm_at = loop.call_at(at, self._ring), at
 
     def _ring(self) -> None:
         self._alarm = None

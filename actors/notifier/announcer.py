@@ -54,7 +54,8 @@ class Announcer:
     def works(self, channel: str, open_alerts: Mapping[str, Alert]) -> None:
         """A message was delivered: if the channel counted as down, it does no longer."""
         alert = open_alerts.get(f"{CHANNEL}:{channel}")
-        if alert is not None and alert.details.get("cause") == DOWN:
+        on_its_way = self._said.get(channel) == (AlertState.TRIGGER, DOWN)
+        if on_its_way or (alert is not None and alert.details.get("cause") == DOWN):
             self._say(channel, AlertState.RESOLVE, f"channel {channel} works again", "a message was delivered", DOWN)
 
     def contact(self, key: str, title: str, summary: str) -> None:

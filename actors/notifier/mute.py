@@ -68,7 +68,7 @@ def quiet_for_s(quiet: Quiet | None, wall: float) -> float | None:
 
 @dataclass
 class Bucket:
-    """A budget of messages: ``burst`` at once, one more every ``every_s``. Overdrawn by what always passes."""
+    """A budget of messages: ``burst`` at once, one more every ``every_s``."""
 
     burst: int
     every_s: float
@@ -84,8 +84,8 @@ class Bucket:
         return max(0.0, (1.0 - self._level(mono)) * self.every_s)
 
     def take(self, mono: float) -> None:
-        """Count one message; what passes without a budget costs at most the whole burst."""
-        self.level = max(self._level(mono) - 1.0, -float(self.burst))
+        """Count one message; what passes without a budget puts nobody into debt, or no digest would come for long."""
+        self.level = max(self._level(mono) - 1.0, 0.0)
         self.at = max(mono, self.at)
 
     def resize(self, burst: int, every_s: float, mono: float) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pykka
@@ -17,10 +18,12 @@ from actors.knobs import Notifications
 from actors.knobs import Store as StoreKnobs
 from actors.messages import AlertEffect, AlertState, Severity
 from actors.notifier.actor import NotifierActor
-from actors.notifier.channels.contract import Failure, Rejected
+from actors.notifier.channels.contract import Failure, Rejected, Retry
 from actors.notifier.channels.registry import ChannelType
 from actors.notifier.delivery import Delivery
-from actors.notifier.inbox import Inspect, Offer, Reconfigure
+from actors.notifier.inbox import Inspect, Look, Offer, Reconfigure, Silenced
+from actors.notifier.lane import MAX_HELD
+from actors.notifier.mute import Silence
 from actors.notifier.outbox import Outbox
 from actors.notifier.requests import Raise
 from actors.store.alert_reader import AlertReader
@@ -45,11 +48,19 @@ class Bench:
     channels: dict[str, Scripted]
     fatal: asyncio.Future[None]
     fault: Callable[[Commit], None] = field(default=lambda _commit: None)
+    mono: float = 0.0
 
     async def offer(self, number: int, state: AlertState, severity: Severity = Severity.WARNING) -> str:
         alert = AlertEffect(key="k", state=state, severity=severity, title="t", summary="s", t=5.0)
         outcome: str = (await ask(self.ref, Offer(Raise(effect_id=number, alert=alert)))).outcome
         return outcome
+
+    async def settled(self, channel: str, count: int, within_s: float = 10.0) -> None:
+        """Wait until the channel got ``count`` messages and has nothing left."""
+        async with asyncio.timeout(within_s):
+            while len(self.channels[channel].got) < count:
+                await asyncio.sleep(0.001)
+        await self.rest()
 
     async def rest(self) -> list[str]:
         """Wait until all lanes are empty and written; return the states of the deliveries, oldest first."""
@@ -67,7 +78,7 @@ class Bench:
 
 def settings(*names: str, **values: Any) -> Notifications:
     """Without damping: the tests send what an operator would never see so fast."""
-    values = {"rate_limit": RateLimit(burst=1000), **values}
+    values = {"rate_limit": RateLimit(burst=10_000), **values}
     channels = tuple(DesktopChannel(name=name, **values) for name in names)
     return Notifications(channels=channels, retries=0, flap_changes=1000)
 
@@ -90,13 +101,16 @@ async def bench(directory: Path, **channels: Scripted) -> AsyncIterator[Bench]:
     reader = AlertReader(directory / FILE_NAME)
     outbox = Outbox(Ref(own, "keeper"), reader)
     fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    clock: list[Any] = [SimpleNamespace(mono=0.0)]
     types = {
         "desktop": ChannelType(
             build=lambda setting, _tools: channels[setting.name], lifecycle=True, idempotent=True, local=True
         )
     }
-    ref = NotifierActor.start(settings(*channels), outbox, fatal=fatal, types=types, now=lambda: 9.0)
-    made = Bench(ref, outbox, reader, channels, fatal)
+    ref = NotifierActor.start(
+        settings(*channels), outbox, fatal=fatal, types=types, now=lambda: 9.0, mono=lambda: clock[0].mono
+    )
+    clock[0] = made = Bench(ref, outbox, reader, channels, fatal)
     try:
         yield made
     finally:
@@ -288,5 +302,106 @@ def test_actor_invalid_commit_is_refused_and_not_taken_for_done(tmp_path: Path) 
             await made.offer(1, AlertState.TRIGGER)
         assert "disk full" in str(refused.value.detail)
         assert made.seen("a") == []
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def message_of(key: str, number: int, state: AlertState = AlertState.TRIGGER) -> Offer:
+    alert = AlertEffect(key=key, state=state, severity=Severity.WARNING, title=f"about {key}", summary="s", t=5.0)
+    return Offer(Raise(effect_id=number, alert=alert))
+
+
+def test_actor_silence_holds_back_and_its_end_tells_at_once(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        made.ref.tell(Silenced(Silence(id=1, key="k", until=100.0)))
+        await made.offer(1, AlertState.TRIGGER)
+        assert await made.rest() == ["a trigger suppressed"]
+        made.ref.tell(Silenced(Silence(id=1, key="k", until=9.0)))
+        await made.settled("a", 1)
+        assert await made.rest() == ["a trigger suppressed", "a trigger delivered"]
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def test_actor_budget_gone_sends_one_digest_that_tells_of_all(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        few = RateLimit(burst=1, every_s=60)
+        made.ref.tell(Reconfigure(settings("a", rate_limit=few)))
+        for number in range(1, 6):
+            await ask(made.ref, message_of(f"k{number}", number))
+        made.mono += 60
+        made.ref.tell(Look())
+        await made.settled("a", 2)
+        first, digest = made.channels["a"].got
+        assert (first.key, digest.title) == ("k1", "4 alerts held back: 4 open, 0 resolved")
+        await ask(made.ref, message_of("k3", 9, AlertState.RESOLVE))
+        made.mono += 600
+        made.ref.tell(Look())
+        await made.settled("a", 3)
+        assert made.channels["a"].got[2].state is AlertState.RESOLVE
+        states = await made.rest()
+        assert states.count("a trigger delivered") == 2  # the first alert and the digest
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def test_actor_digest_whose_commit_fails_is_made_again(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        made.ref.tell(Reconfigure(settings("a", rate_limit=RateLimit(burst=1, every_s=60))))
+        for number in range(1, 4):
+            await ask(made.ref, message_of(f"k{number}", number))
+        await made.settled("a", 1)
+        left = [1]
+
+        def fault(request: Commit) -> None:
+            if left and any(write.row.get("source") == "digest" for write in request.writes):
+                left.clear()
+                raise Refused("storage", "the answer was lost")
+
+        made.fault = fault
+        made.mono += 60
+        made.ref.tell(Look())
+        while left:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        await ask(made.ref, Inspect())
+        held = (await ask(made.ref, Inspect())).state.held
+        told = (await ask(made.ref, Inspect())).state.told
+        assert all("a" in told.get(key, {}) or "a" in held.get(key, {}) for key in ("k2", "k3"))
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def test_actor_channel_that_is_down_is_told_by_the_others_not_by_itself(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        made.ref.tell(Reconfigure(settings("a", "b").model_copy(update={"circuit_after": 1, "retries": 5})))
+        await made.offer(1, AlertState.TRIGGER)
+        await made.settled("b", 3)
+        titles = [alert.title for alert in made.channels["b"].got]
+        assert sorted(titles[1:]) == ["channel a is down", "channel a works again"]
+        assert all(not alert.title.startswith("channel") for alert in made.channels["a"].got)
+
+    on_bench(tmp_path, check, a=Scripted(Retry(Failure.UNAVAILABLE, "gone", 0.0)), b=Scripted())
+
+
+def test_actor_full_lane_leaves_the_rest_in_the_store_and_fetches_it(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        number = 2 * MAX_HELD
+        await asyncio.gather(*(ask(made.ref, message_of(f"k{n}", n)) for n in range(1, number + 1)))
+        lanes = {s.name: lane for s, lane in (await ask(made.ref, Inspect())).switchboard.lanes()}
+        assert len(lanes["a"]) <= MAX_HELD
+        await made.settled("a", number, within_s=60)
+        assert len({alert.key for alert in made.channels["a"].got}) == number
+
+    on_bench(tmp_path, check, a=Scripted())
+
+
+def test_actor_first_contact_is_a_notice_that_is_never_open(tmp_path: Path) -> None:
+    async def check(made: Bench) -> None:
+        made.ref.tell(Reconfigure(settings("a", min_severity=Severity.INFO)))
+        (await ask(made.ref, Inspect())).announcer.contact("contact:x", "now watching x", "version 1")
+        await made.settled("a", 1)
+        assert made.channels["a"].got[0].title == "now watching x"
+        assert (await ask(made.ref, Inspect())).alerts_open == 0
 
     on_bench(tmp_path, check, a=Scripted())
