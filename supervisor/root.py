@@ -2,8 +2,9 @@
 
 It imports the standard library, sdnotify and ``supervisor`` only, owns nothing it could lose, and never blocks on a
 child. Children start in order and stop in reverse; no process outlives it. Exit codes: 0 after a clean stop, 1 when it
-gave up or was told twice to stop, 5 for a plan that is not valid, 6 when a directory, socket or port is taken. SIGTERM
-and SIGINT stop it; so does SIGHUP when its terminal is gone or nobody reloads settings, else SIGHUP is a reload.
+gave up or was told to stop again, 5 for a plan that is not valid, 6 when a directory, socket or port is taken. SIGTERM
+and SIGINT stop it, more than a second later they kill; so does SIGHUP when its terminal is gone or nobody reloads
+settings, else SIGHUP is a reload.
 
 The plan's format is documented in ``supervisor.plan``.
 
@@ -24,7 +25,6 @@ import faulthandler
 import logging
 import os
 import random
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -46,6 +46,7 @@ from supervisor.processes import Outfit, Processes
 from supervisor.reload import Reloader
 from supervisor.reports import CrashReport, Reports
 from supervisor.runtime import Conflict, Pids
+from supervisor.signals import Signals
 from supervisor.spec import SpecError
 from supervisor.systemd import Systemd
 from supervisor.tree import Tree
@@ -87,7 +88,7 @@ class Root:
         self.headline = Headline()
         self.reloader = Reloader(self)
         self.watchdog = Watchdog(systemd, self.tree, self.processes)
-        self._had_terminal = linux.has_terminal()
+        self._signals = Signals(self)
         self._pids = Pids(plan.runtime_dir)
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
@@ -111,7 +112,7 @@ class Root:
         self.endpoint.on("Reload", self.reloader.on_message)
         self.endpoint.on("Headline", self._on_headline)
         await self.endpoint.start()
-        self._watch_signals()
+        self._signals.watch()
         self.launcher.start()
         self.systemd.status("starting")
         self.feed(Boot())
@@ -123,15 +124,16 @@ class Root:
             await self._clean_up()
 
     def feed(self, event: Event) -> None:
-        """Give the core an event and perform what it commands."""
+        """Give the core an event and perform what it commands; after the end nothing is begun any more."""
+        if self._over.done():
+            return
         for command in self.tree.handle(event, self._loop.time()):
             self._perform[type(command)](command)
         self._show()
 
     def halt(self, code: int = 0) -> None:
-        """Stop everything in reverse order; called again, kill everything at once."""
+        """Stop everything in reverse order; a stop that is under way goes on as it is."""
         if self.state == "stopping":
-            self._kill()
             return
         self.state = "stopping"
         self._code = code
@@ -157,7 +159,8 @@ class Root:
             self._code = 1
         self._end(self._code)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill everything at once."""
         _log.warning("told to stop again: killing everything")
         self.processes.kill_all()
         self._end(1)
@@ -198,20 +201,6 @@ class Root:
         self.processes.sweep()
 
     # Begin and end
-
-    def _watch_signals(self) -> None:
-        handlers = {signal.SIGTERM: self.halt, signal.SIGINT: self.halt, signal.SIGHUP: self._on_hangup}
-        for number, handler in handlers.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-                self._loop.add_signal_handler(number, handler)
-        self._loop.add_signal_handler(signal.SIGCHLD, self.processes.sweep)
-
-    def _on_hangup(self) -> None:
-        """Reload, as everywhere under systemd; but stop when the terminal that root was run from is gone."""
-        if self.plan.reloads and not (self._had_terminal and not linux.has_terminal()):
-            self.reloader.on_signal()
-        else:
-            self.halt()
 
     async def _clean_up(self) -> None:
         self.processes.kill_all()

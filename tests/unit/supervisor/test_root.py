@@ -79,14 +79,27 @@ def test_sigterm_stops_everything_in_under_two_seconds_and_leaves_nothing(direct
         assert list((root.runtime_dir / "bus").iterdir()) == []
 
 
-def test_second_sigterm_kills_at_once(directory: Path) -> None:
-    with RootUnderTest(directory, [child("a", "stubborn", shutdown="infinity")]) as root:
+def test_second_sigterm_a_second_later_kills_at_once_and_quietly(directory: Path) -> None:
+    children = [child("a"), child("b"), child("c", "stubborn", shutdown="infinity")]
+    with RootUnderTest(directory, children) as root:
         deaths = root.watch_all()
         root.process.send_signal(signal.SIGTERM)
-        root.until(lambda _rows: root.ask("root", "Children")["state"] == "stopping")
+        later = time.monotonic() + 1.1
+        root.until(lambda _rows: root.ask("root", "Children")["state"] == "stopping" and time.monotonic() > later)
         code, took_s = root.end()
         assert (code, took_s < 1) == (1, True)
         assert all(death.within(1) for death in deaths)
+        assert "told to stop again" in root.stderr()
+        assert "Task was destroyed" not in root.stderr()
+        assert "Traceback" not in root.stderr()
+
+
+def test_two_signals_within_a_second_are_one_request_to_stop(directory: Path) -> None:
+    with RootUnderTest(directory, [child("a"), child("b", "stubborn", shutdown=600)]) as root:
+        root.process.send_signal(signal.SIGINT)
+        root.until(lambda _rows: root.ask("root", "Children")["state"] == "stopping")
+        assert root.end(signal.SIGINT)[0] == 0
+        assert "told to stop again" not in root.stderr()
 
 
 def test_sigterm_while_the_fork_server_still_imports_stops_at_once(directory: Path) -> None:
