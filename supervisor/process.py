@@ -140,7 +140,10 @@ class Process:
     # Stop
 
     def stop(self, shutdown: Shutdown) -> None:
-        """Stop it: ask over the bus, then SIGTERM, then SIGKILL of the group, within ``shutdown``."""
+        """Stop it: ask over the bus, then SIGTERM, then SIGKILL of the group, within ``shutdown``.
+
+        A stopped process (SIGSTOP) is continued, or it could not do what it is asked.
+        """
         self._spawn(self._ladder(shutdown))
 
     async def _ladder(self, shutdown: Shutdown) -> None:
@@ -151,11 +154,13 @@ class Process:
         if shutdown in ("brutal_kill", 0):
             self.signal(signal.SIGKILL)
             return
+        self.signal(signal.SIGCONT)
         budget_s = shutdown / 1000 if isinstance(shutdown, int) else None
         half_s = budget_s / 2 if budget_s is not None else _PATIENCE_S
         if await self._ask_to_stop(half_s) and await self._ends_in(half_s):
             return
         self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
         if budget_s is not None and not await self._ends_in(half_s):
             self.signal(signal.SIGKILL)
 

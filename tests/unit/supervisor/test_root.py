@@ -79,6 +79,15 @@ def test_sigterm_stops_everything_in_under_two_seconds_and_leaves_nothing(direct
         assert list((root.runtime_dir / "bus").iterdir()) == []
 
 
+def test_stopped_children_are_continued_and_end_in_under_two_seconds(directory: Path) -> None:
+    with RootUnderTest(directory, [child(name) for name in "abcd"]) as root:
+        for row in root.children().values():
+            os.kill(row["pid"], signal.SIGSTOP)
+        code, took_s = root.end()
+        assert (code, took_s < 2) == (0, True)
+        assert "killed" not in root.stderr()
+
+
 def test_second_sigterm_a_second_later_kills_at_once_and_quietly(directory: Path) -> None:
     children = [child("a"), child("b"), child("c", "stubborn", shutdown="infinity")]
     with RootUnderTest(directory, children) as root:
