@@ -40,7 +40,7 @@ from actors.notifier.inbox import (
 from actors.notifier.key_work import KeyWork
 from actors.notifier.memory import Flapping, NotifierState
 from actors.notifier.mute import Moment, Silence
-from actors.notifier.outbox import AlreadyRecorded, Outbox
+from actors.notifier.outbox import LONG_COMMIT_S, AlreadyRecorded, Outbox
 from actors.notifier.queues import Entry
 from actors.notifier.requests import Raised
 from actors.notifier.step import apply, apply_digest
@@ -202,6 +202,9 @@ class NotifierActor(LoopActor):
         if message.delivery is None:
             for key in keys:
                 self._work.doubt(key)
+            # nobody knows whether it was written, or will be: what is owed is in the store, now or later
+            for wait_s in (0.0, LONG_COMMIT_S):
+                asyncio.get_running_loop().call_later(wait_s, self._fetch_later, message.digest.channel)
         else:
             apply_digest(self._state, message.digest)
             self._switchboard.dispatch(message.delivery)
@@ -248,6 +251,10 @@ class NotifierActor(LoopActor):
         self._state.flapping = Flapping(
             changes=settings.flap_changes, window_s=settings.flap_window_s, settle_s=settings.flap_settle_s
         )
+
+    def _fetch_later(self, channel: str) -> None:
+        if self.actor_ref.is_alive():
+            self.actor_ref.tell(Drained(channel))
 
     def _load_later(self) -> None:
         if not self._work.loaded and self.actor_ref.is_alive():

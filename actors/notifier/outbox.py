@@ -37,8 +37,10 @@ from actors.store.requests import Commit, Committed, RefusalCode, Write
 from supervisor.bus.errors import BusError, RemoteError
 from supervisor.bus.refs import Ref
 
-__all__ = ["AlreadyRecorded", "Outbox"]
+__all__ = ["LONG_COMMIT_S", "AlreadyRecorded", "Outbox"]
 
+COMMIT_S = 5.0
+LONG_COMMIT_S = 30.0  # a digest has as many rows as alerts
 _SETTLE_BATCH = 500
 _ALL = 100_000
 _HISTORY = 500  # transitions of one key that are looked at
@@ -95,7 +97,7 @@ class Outbox:
         writes = [Write(op="alert_log.add", row=log_row(alert, at, None))]
         writes.append(Write(op="delivery.add", row=delivery_row(alert, channel, alert.state, at)))
         writes += [Write(op="delivery.add", row=row) for row in parts]
-        rows = await self.commit(writes, durable=True)
+        rows = await self.commit(writes, durable=True, timeout_s=LONG_COMMIT_S)
         return self.made(rows[1], channel, alert, at)
 
     def made(self, number: int, channel: str, alert: Alert, at: float) -> Delivery:
@@ -169,9 +171,9 @@ class Outbox:
             self._read(key, resumed)
         return sorted((one for one in resumed.pending if one.channel == channel), key=lambda one: one.id)
 
-    async def commit(self, writes: list[Write], *, durable: bool = False) -> list[int]:
+    async def commit(self, writes: list[Write], *, durable: bool = False, timeout_s: float = COMMIT_S) -> list[int]:
         """Commit all or nothing; return the ids of new rows. Raises BusError."""
-        return (await self._keeper.ask(Commit(writes=writes, durable=durable), Committed)).rows
+        return (await self._keeper.ask(Commit(writes=writes, durable=durable), Committed, timeout_s=timeout_s)).rows
 
     async def _record_review(self, decision: Decision, at: float) -> list[Delivery]:
         admitted = [routed for routed in decision.routed if routed.admitted]
