@@ -1,6 +1,6 @@
 """The supervision tree of treewarden, as data: children by import path, sockets, preloaded modules. Pure.
 
-Start order as listed, stop order reversed (DESIGN section 2): the keeper first, since everybody writes through it;
+Start order as listed, stop order reversed: the keeper first, since everybody writes through it;
 control early, so that status answers while the rest starts; the edge last, so that nothing comes in before its
 receivers are there. The forest is a supervisor without a process of its own.
 """

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What happened (DESIGN section 3)."""
+    """What happened."""
 
     TOOL = "tool"
     TURN = "turn"

@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 
 class Exit(IntEnum):
-    """Exit codes of every command (DESIGN section 9)."""
+    """Exit codes of every command."""
 
     OK = 0
     USAGE = 2

@@ -1,6 +1,6 @@
 """Offline replay: worlds of events through the same pure step as the daemon, one row per conversation out.
 
-The rows are a contract (DESIGN section 9); tools outside the repo read them, so fields are only ever added: ``calls``
+The rows are a contract; tools outside the repo read them, so fields are only ever added: ``calls``
 of the row, of its first flag and of its transitions are numbers of tool calls, ``calls_after_first_flag`` what was
 left, ``usd_estimated`` says that dollars come from list prices.
 

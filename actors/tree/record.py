@@ -46,7 +46,7 @@ class Draft:
 
     @property
     def durable(self) -> bool:
-        """Alerts must survive power loss, progress need not (DESIGN section 4)."""
+        """Alerts must survive power loss, progress need not."""
         return bool(self.alerts)
 
     def writes(self, tree: str, header: Header, now: float) -> list[Write]:
@@ -161,5 +161,5 @@ def alert_write(owner: str, alert: AlertEffect, now: float) -> Write:
 
 
 def _on_the_wall(due: float | None, state: TreeState, touched_at: float) -> float | None:
-    """Turn a time of the tree's clock into wall time: both ran alike since the last receipt (DESIGN section 4)."""
+    """Turn a time of the tree's clock into wall time: both ran alike since the last receipt."""
     return None if due is None else touched_at + max(0.0, due - state.now)

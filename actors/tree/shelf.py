@@ -1,4 +1,4 @@
-"""Where passive trees are: the database, read-only. Loading is snapshot plus tail (DESIGN section 4).
+"""Where passive trees are: the database, read-only. Loading is snapshot plus tail.
 
 Blocks the loop for one or a few indexed reads (well under a millisecond when the pages are cached).
 

@@ -1,6 +1,6 @@
 """What /metrics tells of alerts and channels: asked of the notifier at each scrape, left out while it does not answer.
 
-Labels are channels, actions and reason tokens: closed sets, never a session (HOUSE, cardinality).
+Labels are channels, actions and reason tokens: closed sets, never a session.
 """
 
 from __future__ import annotations

@@ -9,21 +9,21 @@ import { errorClass, normalised, resultDigest, shellError } from "../treewarden/
 import { slice, target } from "../treewarden/target.js"
 import { covers, RedRuns, selection } from "../treewarden/testrun.js"
 
-export const ROOT = "/work/project"
+export const ROOT = "/home/me/project"
 const COMMANDS = ["git status", "git add -A && git commit -m 'a && b'; ls | wc", 'echo "a; b" \\; c', "pytest 2>&1 | tail -5 & x",
   "a # git commit\nb", "cat > f <<'EOF'\ngit commit -m x\nEOF\nls", "cd a && cd b && pytest", "FOO=bar BAR='x y' pytest -q",
   "sudo env A=1 timeout 60 npm test", "python3 -m pytest tests > out.txt", "uv run python -m pytest 2> /dev/null", "pnpm exec vitest run 2>&1",
   "cat < in.txt", "pytest || true", "pytest; echo $?", "pytest && a || b", "sed -i s/a/b/ f", "echo x > f", "cat a >> b", "git apply p",
   "ruff check --fix", "x | tee f", "sed -n 1p f", "ls > /dev/null", "make 2> err", "npm run build:prod -- --token SECRET",
-  "cd /work/project && pytest tests/unit -k SECRET", "TOKEN=hunter2 curl -Hhunter2 x", "cat /work/project/src/a.py", "sed -n 1,50p src/a.py",
+  "cd /home/me/project && pytest tests/unit -k SECRET", "TOKEN=hunter2 curl -Hhunter2 x", "cat /home/me/project/src/a.py", "sed -n 1,50p src/a.py",
   "head -n 50 src/a.py docs/b.md", "./scripts/run.sh --x", "docker login -p hunter2", "hunter2", "$(hunter2)", "mysql -phunter2 db", "",
   "git -C sub commit --amend --no-edit", "git commit -m \"$(cat <<'EOF'\ntext; more\nEOF\n)\"", "git commit --dry-run", "echo git commit",
   "git commit -m x | tail -1", "go test ./...", "go test -run TestA ./pkg", "npm run lint", "pytest -k foo tests/a.py::b", "pytest --lf",
   "cargo clippy", "node --test", "pytest --collect-only", "find . -name '*.py'", "grep -rn hunter2 src", "ls -la  |  head", "cat 'a file with words.txt'",
   "wc -l /etc/hosts", "cat /x/sk-abcdefghij0123456789klmnop", "tsc --noEmit", "rm -rf build", "( cd x; make )", "timeout -k 5 60 make test"]
-const CALLS = [["read", { filePath: "/work/project/src/a.py" }], ["read", { filePath: "src/a.py", offset: 100 }], ["read", { filePath: "../b", limit: 5 }],
+const CALLS = [["read", { filePath: "/home/me/project/src/a.py" }], ["read", { filePath: "src/a.py", offset: 100 }], ["read", { filePath: "../b", limit: 5 }],
   ["edit", { filePath: "src/a.py", oldString: "x\r\ny  \n", newString: "z" }], ["write", { filePath: "/etc/hosts", content: "a\u00e9\u20ac" }],
-  ["glob", { pattern: "**/*.py", path: "/work/project/src" }], ["grep", { pattern: "SECRET" }], ["list", { path: "." }],
+  ["glob", { pattern: "**/*.py", path: "/home/me/project/src" }], ["grep", { pattern: "SECRET" }], ["list", { path: "." }],
   ["task", { subagent_type: "explore", prompt: "SECRET", description: "x" }], ["todowrite", { todos: [{ content: "SECRET", n: 1.5, m: 2, z: null }] }],
   ["SECRET tool name", {}], ["webfetch", { url: "https://x/y", deep: { b: [1, "a ", null], a: true } }], ["bash", { command: " ls   -l 'a  b' ", description: "two" }],
   ...COMMANDS.map((command) => ["bash", { command }])]

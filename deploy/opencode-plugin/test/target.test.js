@@ -3,16 +3,16 @@ import { homedir } from "node:os"
 import { test } from "node:test"
 import { slice, target } from "../treewarden/target.js"
 
-const ROOT = "/work/project"
+const ROOT = "/home/me/project"
 const bash = (command) => target("bash", { command }, ROOT)
 
 test("file tools: the path, inside the project relative to it", () => {
   const table = [
-    ["read", { filePath: "/work/project/src/a.py" }, "src/a.py"],
+    ["read", { filePath: "/home/me/project/src/a.py" }, "src/a.py"],
     ["edit", { filePath: "src/a.py" }, "src/a.py"],
     ["write", { filePath: `${homedir()}/notes/b.txt` }, "~/notes/b.txt"],
     ["read", { filePath: "/etc/hosts" }, "/etc/hosts"],
-    ["glob", { pattern: "**/*.py", path: "/work/project/src" }, "glob src"],
+    ["glob", { pattern: "**/*.py", path: "/home/me/project/src" }, "glob src"],
     ["grep", { pattern: "SECRET" }, "grep"],
     ["task", { subagent_type: "explore", prompt: "SECRET" }, "task explore"],
     ["todowrite", { todos: ["SECRET"] }, "todowrite"],
@@ -24,10 +24,10 @@ test("shell: the first two words where they are plain", () => {
   const table = {
     "git status": "git status",
     "npm run build:prod -- --token SECRET": "npm run",
-    "cd /work/project && pytest tests/unit -k SECRET": "pytest tests/unit",
+    "cd /home/me/project && pytest tests/unit -k SECRET": "pytest tests/unit",
     "FOO=SECRET BAR=x make test": "make test",
     "python3 -m pytest tests/a.py": "pytest tests/a.py",
-    "cat /work/project/src/a.py": "cat src/a.py",
+    "cat /home/me/project/src/a.py": "cat src/a.py",
     "sed -n 1,50p src/a.py": "sed src/a.py",
     "./scripts/run.sh --x": "scripts/run.sh",
     "ls": "ls",
@@ -58,7 +58,7 @@ test("hashed words stay equal within the process and differ from each other", ()
 
 test("slice of reads: path and range; defaults count as given", () => {
   const read = (args) => slice("read", args, ROOT)
-  assert.equal(read({ filePath: "a.py" }), read({ filePath: "/work/project/a.py", offset: 0, limit: 2000 }))
+  assert.equal(read({ filePath: "a.py" }), read({ filePath: "/home/me/project/a.py", offset: 0, limit: 2000 }))
   assert.notEqual(read({ filePath: "a.py" }), read({ filePath: "a.py", offset: 100 }))
   assert.notEqual(read({ filePath: "a.py" }), read({ filePath: "b.py" }))
 })

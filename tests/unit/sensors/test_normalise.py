@@ -19,7 +19,7 @@ from actors.sensors.normalise_landed import RedRuns, Selection, commit_made, cov
 from actors.sensors.normalise_outcome import error_class, masked, result_digest, shell_error
 from actors.sensors.normalise_target import Targets, slice_of
 
-ROOT = "/work/project"
+ROOT = "/home/me/project"
 FILE = Path(__file__).parents[3] / "deploy" / "opencode-plugin" / "test" / "vectors" / "normalise.json"
 NOTHING = Selection("", (), ())
 VECTORS: dict[str, list[Any]] = json.loads(FILE.read_text())
