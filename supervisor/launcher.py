@@ -60,25 +60,39 @@ class Launcher:
         return bool(self._pending)
 
     def start(self) -> None:
-        """Start the fork server; it imports its modules meanwhile."""
+        """Start the fork server; it imports its modules meanwhile. Raises OSError, and then has started nothing."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "supervisor.forkserver", str(theirs.fileno()), str(os.getpid())]
+        try:
+            self._run(theirs)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._channel = ours
         loop = asyncio.get_running_loop()
+        self._started_at = loop.time()
+        loop.add_reader(self._pidfd, self._died)
+        loop.add_reader(ours.fileno(), self._readable)
+
+    def _run(self, channel: socket.socket) -> None:
+        command = [sys.executable, "-m", "supervisor.forkserver", str(channel.fileno()), str(os.getpid())]
         # A session of its own: Ctrl-C at the terminal is root's business alone.
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [*command, *self._preload],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[channel.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=2,
             start_new_session=True,
         )
-        theirs.close()
-        ours.setblocking(False)
-        self._channel = ours
-        self._started_at = loop.time()
-        self._pidfd = os.pidfd_open(self._process.pid)
-        loop.add_reader(self._pidfd, self._died)
-        loop.add_reader(ours.fileno(), self._readable)
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            process.kill()
+            process.wait()
+            raise
+        self._process = process
 
     async def available(self) -> None:
         """Wait until the fork server has imported its modules. Raises LaunchError after a minute."""
@@ -172,8 +186,13 @@ class Launcher:
             loop.call_later(0 if loop.time() - self._started_at > _RESTART_S else _RESTART_S, self._revive)
 
     def _revive(self) -> None:
-        if not self._closed and self._process is None:
+        if self._closed or self._process is not None:
+            return
+        try:
             self.start()
+        except OSError as error:
+            _log.error("the fork server cannot be started: %s", error)
+            asyncio.get_running_loop().call_later(_RESTART_S, self._revive)
 
     def _drain(self) -> None:
         """Read what was answered before the death: those processes are alive and well."""

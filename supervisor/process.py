@@ -30,6 +30,7 @@ IGNORE: Literal["ignore"] = "ignore"
 _BEAT_S = 1.0
 _LATE_S = 2.0
 _PATIENCE_S = 5.0
+_UNDO_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,13 @@ class Process:
             return
         finally:
             self.pipe.handed_over()
-        # Our own child, not reaped yet: even if it has died by now the number is still its own.
-        self._pidfd = os.pidfd_open(pid)
+        try:
+            # Our own child, not reaped yet: even if it has died by now the number is still its own.
+            self._pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            await _undo(pid)
+            self._over(f"it cannot be watched: {error.strerror}", Ending.ABNORMAL)
+            return
         self.pid = pid
         self._loop.add_reader(self._pidfd, self._died)
         self._overdue = self._loop.call_later(self.spec.ready_timeout_s, self._not_ready)
@@ -240,6 +246,22 @@ class Process:
         assert isinstance(task, asyncio.Task)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _undo(pid: int) -> None:
+    """Kill a child for which there is no pidfd (no descriptor is free), and reap it: both need none."""
+    linux.kill_group(pid)
+    while True:
+        if _reaped(pid):
+            return
+        await asyncio.sleep(_UNDO_S)
+
+
+def _reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True  # swept up as a stray
 
 
 def _describe(code: int) -> str:

@@ -8,6 +8,7 @@ reaped by ``sweep``, on every SIGCHLD, so that no zombie stays.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ from typing import Any, Literal
 
 from supervisor import linux
 from supervisor.bus.endpoint import Endpoint
-from supervisor.events import Ending, Event, Forget, Start, Stop
+from supervisor.events import Ending, Event, Forget, Start, StartFailed, Stop
 from supervisor.launcher import Launcher
 from supervisor.logtail import LogPipe, LogSink
 from supervisor.process import Process, Surroundings
@@ -28,6 +29,7 @@ from supervisor.spec import ChildSpec
 __all__ = ["Outfit", "Processes"]
 
 _KILL_GAP_S = 10.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -81,12 +83,16 @@ class Processes:
         self._exits: dict[str, str] = {}
 
     def start(self, command: Start) -> None:
-        """Start a run in the background."""
+        """Start a run in the background; one that cannot begin (no descriptor is free) fails in the next turn."""
         spec = command.spec or self.specs[command.id]
-        pipe = LogPipe(self._sink)
         previous = self._runs.get(spec.id)
         if previous is not None and previous.end is None:
             raise RuntimeError(f"{spec.id}: run {command.run} started while run {previous.run} lives")
+        try:
+            pipe = LogPipe(self._sink)
+        except OSError as error:
+            self._cannot(spec, command.run, f"no log pipe: {error.strerror}")
+            return
 
         async def launch() -> int:
             descriptors = [pipe.write_fd, *self._outfit.descriptors(spec)]
@@ -96,6 +102,16 @@ class Processes:
             self._exits[spec.id] = previous.end
         self._starts[spec.id] += 1
         self._runs[spec.id] = Process(spec, command.run, pipe, launch, self._around)
+
+    def _cannot(self, spec: ChildSpec, run: int, reason: str) -> None:
+        previous = self._runs.pop(spec.id, None)
+        self._exits[spec.id] = reason
+        self._starts[spec.id] += 1
+        _log.error("%s cannot be started: %s", spec.id, reason)
+        failed = StartFailed(spec.id, run, reason)
+        asyncio.get_running_loop().call_soon(self._around.emit, failed)  # the core is not done with its commands yet
+        if previous is not None:
+            self._around.changed()
 
     def forget(self, command: Forget) -> None:
         """Drop what is remembered of a child that has left the tree for good."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,3 +160,53 @@ def test_ready_of_an_unknown_child_is_refused(directory: Path) -> None:
 
     with RootUnderTest(directory, [child("a")]) as root, pytest.raises(RemoteError, match="unknown_child"):
         root.ask("root", "Ready", {"child": "z", "pid": 1})
+
+
+def leave_free(root: RootUnderTest, count: int) -> None:
+    """Let root open ``count`` descriptors more, no matter how many it has; closed ones count as well."""
+    used = {int(name) for name in os.listdir(f"/proc/{root.process.pid}/fd")}
+    free = [fd for fd in range(max(used) + count + 2) if fd not in used]
+    limit = free[count]
+    resource.prlimit(root.process.pid, resource.RLIMIT_NOFILE, (limit, 4096))
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_root_without_descriptors_retries_and_ends_cleanly(directory: Path, count: int) -> None:
+    supervisor = {"backoff": {"base_s": 0.05, "cap_s": 0.1, "slow_s": 0.1, "slow_cap_s": 0.1}}
+    with RootUnderTest(directory, [child("a"), child("b"), child("c")], supervisor=supervisor) as root:
+        pids = {name: row["pid"] for name, row in root.children().items()}
+        resource.prlimit(root.process.pid, resource.RLIMIT_NOFILE, (3, 4096))
+        [gone, *_rest] = root.watch(pids["a"])
+        os.kill(pids["a"], signal.SIGKILL)
+        assert gone.within(5)
+        await_text(root, "too many open files", 2)
+        leave_free(root, count)
+        await_text(root, "too many open files", 4 + count)
+        deaths = root.watch_all()
+        assert len(deaths) >= 3
+        code, took_s = root.end()
+        assert (code, took_s < 2) == (0, True)
+        assert all(death.within(1) for death in deaths)
+        assert "never retrieved" not in root.stderr()
+
+
+def test_root_that_has_descriptors_again_serves_again(directory: Path) -> None:
+    supervisor = {"backoff": {"base_s": 0.05, "cap_s": 0.1, "slow_s": 0.1, "slow_cap_s": 0.1}}
+    with RootUnderTest(directory, [child("a"), child("b")], supervisor=supervisor) as root:
+        before = root.children()
+        server, pid = forkserver_of(root), before["a"]["pid"]
+        resource.prlimit(root.process.pid, resource.RLIMIT_NOFILE, (3, 4096))
+        os.kill(pid, signal.SIGKILL)
+        await_text(root, "too many open files", 3)
+        os.kill(server, signal.SIGKILL)
+        await_text(root, "the fork server cannot be started", 1)
+        resource.prlimit(root.process.pid, resource.RLIMIT_NOFILE, (1024, 4096))
+        root.until(lambda rows: rows["a"]["state"] == "ready" and rows["a"]["pid"] != pid)
+        assert root.children()["b"] == before["b"]
+
+
+def await_text(root: RootUnderTest, text: str, times: int) -> None:
+    deadline = time.monotonic() + 15
+    while root.stderr().lower().count(text.lower()) < times:
+        assert time.monotonic() < deadline, f"{text!r} was not said {times} times"
+        threading.Event().wait(0.02)
