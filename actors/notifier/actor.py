@@ -90,8 +90,6 @@ class NotifierActor(LoopActor):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
 
-    # pykka
-
     def on_start(self) -> None:
         self._equip(self._settings)
         self._load(Load())
@@ -116,7 +114,7 @@ class NotifierActor(LoopActor):
             resumed = self._outbox.resume()
         except Unreadable as error:
             self._direct.degrade(str(error))
-            asyncio.get_running_loop().call_later(RELOAD_S, self._load_later)
+            asyncio.get_running_loop().call_later(RELOAD_S, self._tell_later, Load())
             return
         for row in silences:
             fields = row._asdict()
@@ -204,7 +202,7 @@ class NotifierActor(LoopActor):
                 self._work.doubt(key)
             # nobody knows whether it was written, or will be: what is owed is in the store, now or later
             for wait_s in (0.0, LONG_COMMIT_S):
-                asyncio.get_running_loop().call_later(wait_s, self._fetch_later, message.digest.channel)
+                asyncio.get_running_loop().call_later(wait_s, self._tell_later, Drained(message.digest.channel))
         else:
             apply_digest(self._state, message.digest)
             self._switchboard.dispatch(message.delivery)
@@ -252,13 +250,9 @@ class NotifierActor(LoopActor):
             changes=settings.flap_changes, window_s=settings.flap_window_s, settle_s=settings.flap_settle_s
         )
 
-    def _fetch_later(self, channel: str) -> None:
+    def _tell_later(self, message: Any) -> None:
         if self.actor_ref.is_alive():
-            self.actor_ref.tell(Drained(channel))
-
-    def _load_later(self) -> None:
-        if not self._work.loaded and self.actor_ref.is_alive():
-            self.actor_ref.tell(Load())
+            self.actor_ref.tell(message)
 
     def _moment(self) -> Moment:
         return Moment(self._now(), self._mono())
@@ -277,8 +271,7 @@ class NotifierActor(LoopActor):
 
     def _ring(self) -> None:
         self._alarm = None
-        if self.actor_ref.is_alive():
-            self.actor_ref.tell(Look())
+        self._tell_later(Look())
 
 
 def _seen(future: asyncio.Future[Raised]) -> None:
