@@ -48,6 +48,11 @@ class Listener:
         """How a client names it: ``http://host:port``, or the path of a Unix socket."""
         return self.address if self.socket.family == socket.AF_UNIX else f"http://{self.address}"
 
+    @property
+    def stays(self) -> bool:
+        """Whether it outlives this image of root: not one whose path we make, or whose path is gone."""
+        return self.socket.family != socket.AF_UNIX or (not self.ours and Path(self.address).is_socket())
+
     def close(self) -> None:
         """Close; remove the path that we made."""
         path = self.address if self.socket.family == socket.AF_UNIX and self.ours else None
@@ -79,11 +84,16 @@ def _given(listen: Listen, runtime_dir: Path, adopted: Sequence[Adopted]) -> Ado
     fitting = [item for item in adopted if item.socket.family in family]
     wanted = str(runtime_dir / listen.path) if listen.kind == "unix" else (listen.host, listen.port)
     named = [item for item in fitting if item.name == listen.name]
-    same = [item for item in fitting if _address(item.socket) == wanted]
+    same = [item for item in fitting if _is_at(_address(item.socket), wanted)]
     found = [*named, *same, *(fitting if len(fitting) == 1 and listen.kind == "tcp" else [])]
     if found and found[0] not in same:
         _log.warning("socket %s: systemd listens on %s, not %s", listen.name, _address(found[0].socket), wanted)
     return found[0] if found else None
+
+
+def _is_at(address: str | tuple[str, int], wanted: str | tuple[str, int]) -> bool:
+    """Port 0 is any port."""
+    return address == wanted or (address[0], 0) == wanted
 
 
 def _address(found: socket.socket) -> str | tuple[str, int]:

@@ -32,9 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from supervisor import linux, logs, runtime
+from supervisor.afresh import AGAIN, Afresh
 from supervisor.banner import banner_lines
 from supervisor.bus.endpoint import Endpoint
 from supervisor.events import Boot, Down, Event, Forget, GiveUp, Halt, Reply, Report, SetTimer, Start, Stop, Timer, Up
+from supervisor.footing import Footing
 from supervisor.headline import Headline, away, status_line
 from supervisor.launcher import Launcher
 from supervisor.listeners import Listener, bind_all, clear_bus
@@ -56,7 +58,6 @@ __all__ = ["EXIT_CONFLICT", "EXIT_INVALID", "Root", "main"]
 
 EXIT_INVALID = 5
 EXIT_CONFLICT = 6
-BUS_DIRECTORY = "bus"
 _RUNTIME = ("supervisor.child", "uvloop")
 _log = logging.getLogger("supervisor.root")
 
@@ -64,14 +65,17 @@ _log = logging.getLogger("supervisor.root")
 class Root:
     """Wires the core to processes, bus and systemd. Construct it inside the event loop."""
 
-    def __init__(self, plan: Plan, systemd: Systemd, listeners: dict[str, Listener], sink: LogSink) -> None:
+    def __init__(
+        self, plan: Plan, systemd: Systemd, listeners: dict[str, Listener], sink: LogSink, afresh: Afresh
+    ) -> None:
+        self.afresh = afresh
         self.plan = plan
         self.systemd = systemd
         self.listeners = listeners
         self.reports = Reports()
         self.since = time.time()
         self.tree = Tree(plan.supervisor, jitter=random.random, essential=plan.essential, give_up_s=plan.give_up_s)
-        self.endpoint = Endpoint("root", plan.runtime_dir / BUS_DIRECTORY)
+        self.endpoint = Endpoint("root", plan.runtime_dir / runtime.BUS_DIRECTORY)
         self.outfit = Outfit(plan.runtime_dir, plan.state_dir, plan.settings, _sockets(listeners))
         self.launcher = Launcher([*_RUNTIME, *plan.preload])
         self.processes = Processes(
@@ -116,11 +120,13 @@ class Root:
         self.launcher.start()
         self.systemd.status("starting")
         self.feed(Boot())
-        watchdog = self._loop.create_task(self.watchdog.run())
+        beside = [self._loop.create_task(work) for work in (self.watchdog.run(), Footing(self).run())]
         try:
             return await self._over
         finally:
-            watchdog.cancel()
+            for task in beside:
+                task.cancel()
+            self.afresh.settings = self.outfit.settings
             await self._clean_up()
 
     def feed(self, event: Event) -> None:
@@ -132,12 +138,14 @@ class Root:
         self._show()
 
     def halt(self, code: int = 0) -> None:
-        """Stop everything in reverse order; a stop that is under way goes on as it is."""
+        """Stop everything in reverse order; a stop that is under way goes on, and is the last one."""
         if self.state == "stopping":
+            self._code = code if self._code == AGAIN else self._code
             return
         self.state = "stopping"
         self._code = code
-        self.systemd.stopping("stopping")
+        if code != AGAIN:
+            self.systemd.stopping("stopping")
         self.feed(Halt())
 
     # What the core commands
@@ -207,7 +215,8 @@ class Root:
         self.launcher.close()
         await self.endpoint.stop()
         for listener in self.listeners.values():
-            listener.close()
+            if self._code != AGAIN or not listener.stays:
+                listener.close()
         self._pids.write({})
 
 
@@ -223,8 +232,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run a root; return the exit code."""
     logs.configure("root")
     try:
-        plan = read(_plan_text(argv))
-        return _run(plan)
+        text = _plan_text(argv)
+        plan = read(text)
+        return _run(plan, text)
     except (SpecError, OSError) as error:
         sys.stderr.write(f"supervisor: {error}\n")
         return EXIT_INVALID
@@ -233,9 +243,10 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_CONFLICT
 
 
-def _run(plan: Plan) -> int:
+def _run(plan: Plan, text: str) -> int:
     faulthandler.enable()  # systemd's watchdog ends a hung root with SIGABRT: the log then says where it hung
     systemd = Systemd()
+    afresh = Afresh(text, systemd)
     runtime.make_private(plan.runtime_dir)
     held = [runtime.lock(plan.runtime_dir, plan.name)]
     plan.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -244,24 +255,27 @@ def _run(plan: Plan) -> int:
         held.append(runtime.lock(plan.state_dir, plan.name, "state directory"))
     for leftover in Pids(plan.runtime_dir).kill_leftovers():
         _log.warning("killed %s, left over by an earlier root", leftover)
-    clear_bus(plan.runtime_dir / BUS_DIRECTORY)
+    clear_bus(plan.runtime_dir / runtime.BUS_DIRECTORY)
     listeners = bind_all(plan.listen, plan.runtime_dir, systemd.adopt())
     linux.become_subreaper()
     linux.name_process(f"{plan.name}-root")
     try:
-        return asyncio.run(_life(plan, systemd, listeners))
+        code = asyncio.run(_life(plan, systemd, listeners, afresh))
+        if code == AGAIN:
+            afresh.start_over(listeners)
+        return code
     finally:
         for lock in held:
             os.close(lock)
 
 
-async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener]) -> int:
+async def _life(plan: Plan, systemd: Systemd, listeners: dict[str, Listener], afresh: Afresh) -> int:
     sink = LogSink()
     handler = logging.getLogger().handlers[0]
     assert isinstance(handler, logging.StreamHandler)
     before = handler.setStream(LogStream(sink))
     try:
-        return await Root(plan, systemd, listeners, sink).run()
+        return await Root(plan, systemd, listeners, sink, afresh).run()
     finally:
         sink.flush()
         handler.setStream(before)

@@ -20,8 +20,10 @@ from pathlib import Path
 
 from supervisor import linux
 
-__all__ = ["Conflict", "Pids", "lock", "make_private"]
+__all__ = ["BUS_DIRECTORY", "LOCK", "Conflict", "Pids", "lock", "make_private"]
 
+BUS_DIRECTORY = "bus"
+LOCK = "root.lock"
 _GONE_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ def make_private(directory: Path) -> None:
 
 def lock(directory: Path, name: str, what: str = "runtime directory") -> int:
     """Take the lock of a directory; return its descriptor, to be kept open. Raises Conflict."""
-    fd = os.open(directory / "root.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 import sdnotify  # type: ignore[import-untyped]
 
-__all__ = ["Adopted", "Systemd"]
+__all__ = ["FIRST_FD", "Adopted", "Systemd"]
 
-_FIRST_FD = 3
+FIRST_FD = 3
 _MAX_STATUS_CHARS = 600
 _PRIVATE = (
     "NOTIFY_SOCKET",
@@ -66,8 +66,14 @@ class Systemd:
             return []
         given = self._taken["LISTEN_FDNAMES"].split(":")
         names = given + [""] * (int(count) - len(given))
-        found = [(name, _adopt(_FIRST_FD + index)) for index, name in enumerate(names[: int(count)])]
+        found = [(name, _adopt(FIRST_FD + index)) for index, name in enumerate(names[: int(count)])]
         return [Adopted(name, listener) for name, listener in found if listener is not None]
+
+    def passed_on(self, sockets: Sequence[str]) -> dict[str, str]:
+        """Return the environment for this process executing itself, with these sockets on ``FIRST_FD`` and after."""
+        own = {name: value for name, value in self._taken.items() if value and not name.startswith("LISTEN_")}
+        given = {"LISTEN_FDS": str(len(sockets)), "LISTEN_PID": self._pid, "LISTEN_FDNAMES": ":".join(sockets)}
+        return own | given
 
     def ready(self, status: str) -> None:
         """Say that everything serves."""
