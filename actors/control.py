@@ -56,6 +56,7 @@ __all__ = ["WARN_ONLY", "main"]
 _log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 15.0
+SAVE_TIMEOUT_S = 6.0  # of settings: whoever reloads waits for it, and root no longer than 15 s
 FIRST_LOOK_S = 10
 CRASHES_IN_STATUS = 3
 MOST_CRASHES = 200
@@ -89,7 +90,7 @@ class Journal:
             Write(op="settings.add", row={**version, "at": now}),
             Write(op="audit.add", row={"at": now, "uid": author.uid, "action": "settings", "detail": detail}),
         ]
-        await self._keeper.ask(Commit(writes=writes, durable=True), Committed, timeout_s=COMMIT_TIMEOUT_S)
+        await self._keeper.ask(Commit(writes=writes, durable=True), Committed, timeout_s=SAVE_TIMEOUT_S)
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
         try:

@@ -1,13 +1,15 @@
 """SIGHUP and the bus kind Reload: the settings are read anew by one child, and systemd is told before and after.
 
 Root asks the child that the plan names (kind SettingsReload); that child renders the settings and applies them to all
-processes or to none. One reload at a time, in order of request; never before the start is complete. Whatever comes of
-it, READY=1 follows RELOADING=1: systemd would wait for it, and with a bad file everything goes on as it was.
+processes or to none. One reload at a time, in order of request. One by signal waits until the start is complete; who
+waits for an answer gets it also while a child never gets ready, which new settings may mend. Whatever comes of it,
+READY=1 follows RELOADING=1: systemd would wait for it, and with a bad file everything goes on as it was.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Reloader"]
 
-_TIMEOUT_S = 40.0
+_START_S = 3.0
+_TIMEOUT_S = 15.0
 
 _log = logging.getLogger(__name__)
 
@@ -52,18 +55,21 @@ class Reloader:
         """Reload; ``{"uid", "note"}`` -> what the child answers. Raises Refused."""
         if not self._child:
             raise Refused("unavailable", "this root has nobody who reloads settings")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._started.wait(), _START_S)
         return await self._reload(body)
 
     async def _by_signal(self) -> None:
+        await self._started.wait()
         try:
             await self._reload(json.dumps({"uid": os.getuid(), "note": "SIGHUP"}).encode())
         except Refused:
             return  # logged, and in the status
 
     async def _reload(self, body: bytes) -> bytes:
-        await self._started.wait()
         async with self._turn:
-            self._systemd.reloading()
+            if self._root.state == "running":
+                self._systemd.reloading()
             try:
                 answer = await self._ask(body)
                 self.problem = ""

@@ -12,7 +12,7 @@ from actors.cli.table import columns
 
 __all__ = ["reload"]
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 30.0
 
 
 def reload(

@@ -1,14 +1,16 @@
 """Who may use the control socket: our own user and root, and never a browser. Pure ASGI, checked on every request.
 
-A browser that was talked into sending a request shows itself by Origin, Referer or the Host of the page.
+A browser that was talked into sending a request shows itself by Origin, Referer or the Host of the page. A request that
+is under way when the server stops is answered with 503: what it asked for may have been done or not.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supervisor.control.peer import Peer
 from supervisor.control.problem import Problem
@@ -16,6 +18,7 @@ from supervisor.control.problem import Problem
 __all__ = ["HOSTS", "Guard", "refusal"]
 
 HOSTS = ("localhost", "control")
+_STOPPING = Problem(503, "stopping", "the daemon stopped before it had an answer: look again when it runs")
 _BROWSER_HEADERS = (b"origin", b"referer")
 
 
@@ -48,4 +51,22 @@ class Guard:
         if scope["type"] != "http":
             return
         problem = refusal(scope, self._uids)
-        await (self._app if problem is None else problem.response())(scope, receive, send)
+        if problem is not None:
+            await problem.response()(scope, receive, send)
+        else:
+            await self._pass(scope, receive, send)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:  # the server stops and waits for nobody any more
+            if begun:
+                raise
+            await _STOPPING.response()(scope, receive, send)

@@ -28,7 +28,7 @@ __all__ = ["Applied", "Applier", "Peers", "Persist"]
 _log = logging.getLogger(__name__)
 
 ROOT = "root"
-PREPARE_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 3.0
 RETRY_EVERY_S = 0.5
 RETRIES = 120
 
@@ -137,7 +137,7 @@ class Applier:
                 raise ApplyRefused(peer, _why(answer)) from answer
 
     async def _ask(self, peer: str, message: BaseModel) -> SettingsAnswer:
-        return await Ref(self._endpoint, peer).ask(message, SettingsAnswer, timeout_s=PREPARE_TIMEOUT_S)
+        return await Ref(self._endpoint, peer).ask(message, SettingsAnswer, timeout_s=ANSWER_TIMEOUT_S)
 
     async def _spread(self, layers: Layers, rendered: Rendered) -> None:
         self._layers, self.current = layers, rendered
@@ -163,7 +163,8 @@ class Applier:
     async def _tell_root(self, rendered: Rendered) -> None:
         layers = self._layers.model_dump(exclude={"runtime"})
         message = SettingsRendered(**rendered.model_dump(), layers=layers)
-        await self._endpoint.ask(ROOT, "SettingsRendered", message.model_dump_json().encode())
+        body = message.model_dump_json().encode()
+        await self._endpoint.ask(ROOT, "SettingsRendered", body, timeout_s=ANSWER_TIMEOUT_S)
 
     async def _chase(self, rendered: Rendered, done: frozenset[str]) -> None:
         """Tell again those that could not be told, until they have it or have restarted with it."""

@@ -15,7 +15,7 @@ from supervisor.settings.errors import InvalidSettings
 
 __all__ = ["TIMEOUT_S", "reread"]
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 8.0
 _TAIL_CHARS = 300
 
 

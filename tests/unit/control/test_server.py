@@ -108,6 +108,30 @@ def test_server_restart_on_the_same_listener_serves_who_waits(tmp_path):
     run(case())
 
 
+def test_server_that_stops_answers_who_still_waits_and_logs_no_traceback(tmp_path, caplog):
+    async def case():
+        taken, stopping = asyncio.Event(), asyncio.Event()
+
+        async def slow(_request):
+            taken.set()
+            await asyncio.Event().wait()
+
+        serving = asyncio.create_task(
+            serve(application([Route("/slow", slow)]), listener(tmp_path / "c.sock"), stopping)
+        )
+        transport = httpx.AsyncHTTPTransport(uds=str(tmp_path / "c.sock"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://control", timeout=5) as client:
+            asking = asyncio.create_task(client.get("/slow"))
+            await taken.wait()
+            stopping.set()
+            await serving
+            return await asking
+
+    answer = run(case())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_guard_host_given_twice_is_refused():
     scope = {"peer": Peer(1, 7, 7), "headers": [(b"host", b"control"), (b"host", b"evil")]}
     assert refusal(scope, frozenset({7})) is not None

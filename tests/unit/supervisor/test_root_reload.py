@@ -93,6 +93,15 @@ def test_reload_with_its_child_gone_fails_and_root_serves_on() -> None:
         root.until(lambda rows: rows["a"]["restarts"] == 1 and rows["a"]["state"] == "ready")
 
 
+def test_reload_while_a_child_never_gets_ready_is_answered_all_the_same() -> None:
+    with short_directory() as directory:
+        children = [child("a", "reloads"), child("b", "crash")]
+        with RootUnderTest(directory, children, reloads="a", wait=False) as root:
+            root.until(lambda rows: rows["a"]["state"] == "ready" and rows["b"]["restarts"] >= 1)
+            assert root.ask("root", "Reload", {"uid": 7, "note": "me"})["version"] == 1
+            assert root.end()[0] == 0
+
+
 def test_hangup_without_a_child_that_reloads_stops_root() -> None:
     with short_directory() as directory, RootUnderTest(directory, [child("a")]) as root:
         assert root.end(signal.SIGHUP)[0] == 0
