@@ -8,6 +8,7 @@ along (parent-death signal), and what still lives by then (a stopped process, sa
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -47,17 +48,40 @@ def make_private(directory: Path) -> None:
 
 def lock(directory: Path, name: str, what: str = "runtime directory") -> int:
     """Take the lock of a directory; return its descriptor, to be kept open. Raises Conflict."""
-    fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = _lock_file(directory)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        other = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
+        other = _holder(fd)
         os.close(fd)
         raise Conflict(f"another {name} (pid {other}) runs in {directory}; stop it, or choose another {what}") from None
     with contextlib.suppress(OSError):  # a full disk: the lock holds without the pid, which is for people
         os.ftruncate(fd, 0)
         os.write(fd, f"{os.getpid()}\n".encode())
     return fd
+
+
+def _holder(fd: int) -> str:
+    """Return the pid that the holder of the lock wrote into it."""
+    try:
+        return os.read(fd, 32).decode(errors="replace").strip() or "unknown"
+    except IsADirectoryError:
+        return "unknown"
+
+
+def _lock_file(directory: Path) -> int:
+    """Open the lock file; where nothing can be written, as it is, or else the directory itself: flock takes both.
+
+    Root owns no data: a state that cannot be written is the keeper's to report, not a reason to let nothing run.
+    """
+    path, always = directory / LOCK, os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | always, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT):
+            raise
+        _log.warning("%s cannot be written: %s", path, error.strerror)
+    return os.open(path if path.exists() else directory, os.O_RDONLY | always)
 
 
 class Pids:
