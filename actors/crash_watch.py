@@ -3,7 +3,8 @@
 An alert about a process (key ``process:NAME``) begins when root only retries it slowly and ends when it is ready again;
 a single crash is a report, no alert. Order: reports are stored in the order of their numbers. Crash guarantee: reports
 carry root's life and their number, so telling them twice stores them once; an alert is in the outbox of the same
-transaction, and when it cannot be handed over at once, the shard whose share its key falls into sends it later.
+transaction, and when it cannot be handed over at once, the shard whose share its key falls into sends it later. An
+alert about the notifier itself goes to the desktop directly, since the one that is down cannot tell of it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.messages import AlertEffect, AlertState, Severity
+from actors.notifier.alert import fold
+from actors.notifier.channels.contract import Channel, Delivered
+from actors.notifier.channels.desktop import Desktop
 from actors.notifier.requests import Raise, Raised
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Write
@@ -78,12 +82,15 @@ def _over(name: str, key: str, now: float) -> AlertEffect:
 class CrashWatch:
     """Runs in control. ``now`` is wall time in epoch seconds."""
 
-    def __init__(self, endpoint: Endpoint, reader: Reader, now: Callable[[], float]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, reader: Reader, now: Callable[[], float], desktop: Channel | None = None
+    ) -> None:
         self._endpoint = endpoint
         self._keeper = Ref(endpoint, "keeper")
         self._notifier = Ref(endpoint, "notifier")
         self._reader = reader
         self._now = now
+        self._desktop = desktop or Desktop(resolve_messages=True)
         self._after = 0
         self._raised: dict[str, AlertState] = {}
 
@@ -133,6 +140,13 @@ class CrashWatch:
             await self._keeper.ask(Commit(writes=[Write(op="outbox.done", row={"id": effect})]), Committed)
         except BusError as error:
             _log.warning("alert %s waits in the outbox: %s", alert.key, error)
+            if alert.key == key_of("notifier"):
+                await self._show(effect, alert)
+
+    async def _show(self, effect: int, alert: AlertEffect) -> None:
+        answer = await self._desktop.deliver(fold(None, effect, alert)[0], self._now())
+        if not isinstance(answer, Delivered):
+            _log.critical("%s: %s; nobody could be told: %s", alert.title, alert.summary, answer.detail)
 
 
 def _report_row(life: float, report: dict[str, Any]) -> Write:
