@@ -22,8 +22,8 @@ __all__ = ["LONG_MS", "SHORT_MS", "Child", "Scenario", "Sup", "scenario", "to_er
 SHORT_MS = 40
 """A budget that runs out, for a child that does not stop in time for certain."""
 
-LONG_MS = 60000
-"""A budget that does not run out."""
+LONG_MS = 3_600_000
+"""A budget that does not run out, not even while a scenario is parked until many others have got as far."""
 
 HOUR_S = 3600
 
@@ -96,7 +96,8 @@ class _Maker:
         waits = self._chance(6)
         self.period = 2 if waits else HOUR_S
         root = self._sup("root", 1)
-        events = [self._event() for _ in range(self.dice.randint(8, 20) if waits else self.dice.randint(3, 14))]
+        number = self.dice.randint(8, 20) if waits else self.dice.randint(3, 14)
+        events = [event for _ in range(number) for event in self._events()]
         for _ in range(self.dice.randint(1, 2) if waits else 0):
             events.insert(self.dice.randrange(len(events) + 1), ("wait",))
         return Scenario(self.seed, root, events, self.short_ms)
@@ -126,12 +127,19 @@ class _Maker:
             child = self._nested(depth)
         else:
             child = self._worker(name or self._name("t" if dynamic else "w"), dynamic=dynamic)
-        child.restart = dice.choice(RESTARTS)
+            self._keep_budget(child)
+        child.restart = dice.choice(RESTARTS if sup.auto == "never" else (*RESTARTS, "transient", "transient"))
         may = child.restart != "permanent" and sup.auto != "never"
         child.significant = may and self._chance(60)
         self.homes[child.id] = sup
         self.known[sup.id].append(child)
         return child
+
+    def _keep_budget(self, child: Child) -> None:
+        """A budget that runs out stays with its id: both sides know by the id whom to wait for."""
+        old = next((each for sup in self.sups for each in self.known[sup.id] if each.id == child.id), child)
+        if self.short_ms in (old.shutdown, child.shutdown):
+            child.shutdown, child.manner = old.shutdown, old.manner
 
     def _nested(self, depth: int) -> Child:
         name = self._name("s")
@@ -160,6 +168,19 @@ class _Maker:
         )
 
     # Events
+
+    def _events(self) -> list[tuple[Any, ...]]:
+        return self._crowd() if self._chance(12) else [self._event()]
+
+    def _crowd(self) -> list[tuple[Any, ...]]:
+        """Let things happen to a supervisor that waits for the restart of one of its children."""
+        held = [child for sup in self.sups for child in self.known[sup.id] if child.hold]
+        if not held:
+            return [self._event()]
+        child = self.dice.choice(held)
+        siblings = [each.id for each in self.known[self.homes[child.id].id] if each.kind is None]
+        meanwhile = ("die", self.dice.choice(siblings), self.dice.choice(REASONS))
+        return [("die", child.id, "crash"), meanwhile, self._event(), ("open", child.id)]
 
     def _event(self) -> tuple[Any, ...]:
         roll = self.dice.random() * 100
@@ -226,6 +247,8 @@ class _Maker:
         if self._chance(40):
             fresh.restart = self.dice.choice(RESTARTS)
             fresh.significant = fresh.significant and fresh.restart != "permanent"
+        if fresh.shutdown != self.short_ms and fresh.kind is None:
+            fresh.shutdown = self.dice.choice((fresh.shutdown, LONG_MS, "infinity", "brutal_kill"))
         return fresh
 
 

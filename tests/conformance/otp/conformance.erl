@@ -80,7 +80,7 @@ scenario(Conductor, Seed, #sup{id = Id} = Sup, Events) ->
     Conductor ! {self(), lists:reverse(maps:get(out, S3))}.
 
 has_short(Sup, Events) ->
-    Text = lists:flatten(io_lib:format("~p", [{Sup, Events}])),
+    Text = lists:flatten(io_lib:format("~0p", [{Sup, Events}])),
     string:find(Text, ",40,") =/= nomatch.
 
 %% Starting, inside the supervisor's own process
