@@ -32,7 +32,7 @@ _VARIABLE = "SUPERVISOR_STARTED_OVER"
 class Afresh:
     """Knows when this process has started over (CLOCK_MONOTONIC, through its environment) and does it again.
 
-    ``settings`` are those that the children get from then on.
+    ``settings`` are those that the children get from then on; ``why`` is why this image of root began, or empty.
     """
 
     def __init__(self, plan_text: str, systemd: Systemd) -> None:
@@ -40,8 +40,9 @@ class Afresh:
         self._plan_text = plan_text
         self._systemd = systemd
         now = time.monotonic()
-        past = os.environ.pop(_VARIABLE, "").split()
-        self._past = [word for word in past if 0 <= now - float(word) < PERIOD_S]
+        told = _told(os.environ.pop(_VARIABLE, ""))
+        self.why: str = told["why"]
+        self._past = [at for at in told["at"] if 0 <= now - at < PERIOD_S]
 
     @property
     def allowed(self) -> bool:
@@ -60,10 +61,18 @@ class Afresh:
         for target, fd in enumerate(moved, FIRST_FD):
             os.dup2(fd, target)
             os.set_inheritable(fd, False)
-        told = {_VARIABLE: " ".join([*self._past, f"{time.monotonic():.1f}"])}
-        environment = {**os.environ, **self._systemd.passed_on(tuple(passed)), **told}
+        told = json.dumps({"why": self.why, "at": [*self._past, time.monotonic()]})
+        environment = {**os.environ, **self._systemd.passed_on(tuple(passed)), _VARIABLE: told}
         command = [sys.executable, "-m", "supervisor.root", "--plan-fd", str(FIRST_FD + len(passed))]
         os.execve(sys.executable, command, environment)  # noqa: S606 - our own interpreter and module, no shell
+
+
+def _told(text: str) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(text)
+        return {"why": str(told["why"]), "at": [float(at) for at in told["at"]]}
+    except (ValueError, KeyError, TypeError):
+        return {"why": "", "at": []}  # an ordinary start
 
 
 def _memory(text: str) -> int:

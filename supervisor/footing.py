@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Footing:
-    """Construct it when everything is in its place."""
+    """Construct it when everything is in its place; it reports why root had to start over, if it had."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
@@ -36,6 +37,10 @@ class Footing:
         bus = runtime_dir / runtime.BUS_DIRECTORY
         made = [Path(one.address) for one in root.listeners.values() if one.ours and one.listen.kind == "unix"]
         paths = (runtime_dir, runtime_dir / runtime.LOCK, bus, bus / "root.sock", *made)
+        if root.afresh.why:
+            # told by the new image: nobody can be reached to keep it while the old one stops
+            now, name = time.time(), root.plan.supervisor.id
+            root.reports.add(CrashReport(now, name, "started_over", root.afresh.why, "root", os.getpid(), ()))
         self._known = {path: _identity(path) for path in paths}
 
     async def run(self) -> None:
@@ -63,7 +68,7 @@ class Footing:
             root.halt(code=1)
             return
         _log.critical("%s under the running daemon, which starts over to make it anew", wrong)
-        root.reports.add(CrashReport(time.time(), root.plan.supervisor.id, "started_over", wrong, "root", None, ()))
+        root.afresh.why = wrong
         root.systemd.status(f"starting over: {wrong}")
         root.halt(code=AGAIN)
 

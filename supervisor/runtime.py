@@ -91,6 +91,7 @@ class Pids:
         self._path = directory / "children.json"
         self._boot = linux.boot_id()
         self._written: dict[str, int] | None = None
+        self._said: str | None = None
 
     def write(self, living: Mapping[str, int]) -> None:
         """Replace the list atomically; does nothing when it has not changed. Never raises.
@@ -105,8 +106,11 @@ class Pids:
             fresh.write_text(json.dumps({"boot": self._boot, "children": rows}), encoding="ascii")
             fresh.replace(self._path)
         except OSError as error:
-            _log.warning("cannot write %s: %s", self._path, error.strerror)
+            if error.strerror != self._said:
+                _log.warning("cannot write %s: %s", self._path, error.strerror)
+            self._said = error.strerror
             return
+        self._said = None
         self._written = dict(living)
 
     def kill_leftovers(self) -> list[str]:

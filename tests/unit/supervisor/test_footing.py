@@ -42,6 +42,9 @@ def test_root_whose_files_are_removed_starts_over_and_is_whole_again(directory: 
         assert all(death.within(0) for death in deaths)
         assert root.process.poll() is None
         assert "under the running daemon, which starts over" in root.stderr()
+        [report] = root.ask("root", "Reports")["reports"]
+        assert (report["context"], report["offender"]) == ("started_over", "root")
+        assert report["reason"].endswith("was removed")
         assert root.ask("root", "Children")["sockets"]["api"] == f"{host}:{port}"
         assert root.ask("b", "Inspect")["settings"] == {"x": 2}
         with socket.socket(socket.AF_UNIX) as client:
