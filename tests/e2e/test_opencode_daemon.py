@@ -107,7 +107,11 @@ def test_looping_agent_is_flagged_and_alerted_on_the_desktop(chain, project):
     assert tree["top_target"] == "a.txt"
     assert tree["usd_since_landed"] == pytest.approx(31 * 0.00375)
     assert {one["agent"] for one in tree["conversations"]} == {"build"}
-    assert len(shown) == len(tree["transitions"]) == 1
+    assert len(shown) <= len(tree["transitions"]) <= 2, "one alert, which may have grown worse"
+    assert {one["title"].split(":")[0] for one in chain.desktop.shown(session)} <= {
+        "build is stalling",
+        "build is looping",
+    }
     listed = json.loads(chain.daemon.cli("trees", "--json").stdout)["trees"]
     assert next(row for row in listed if row["id"] == session)["verdict"] == tree["verdict"]
     assert session in chain.daemon.cli("why", session).stdout
@@ -140,8 +144,8 @@ def test_child_session_rolls_up_to_its_root(chain, project):
     assert len(tree["conversations"]) == 2
     child = next(one for one in tree["conversations"] if one["id"] != session)
     assert child["parent"] == session
-    assert child["verdict"] == "stalling"
-    assert tree["verdict"] == "stalling"
+    assert child["verdict"] in ("stalling", "looping")
+    assert tree["verdict"] == child["verdict"]
     assert tree["turns_since_landed"] >= 30, "the child's turns count for its root"
     until(lambda: chain.desktop.shown(session), 10, "a notification about the root")
     with chain.daemon.client() as client:

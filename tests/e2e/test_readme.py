@@ -80,7 +80,9 @@ def env():
     with tempfile.TemporaryDirectory(prefix="tw-tour-") as home:
         runtime = Path(home, "run")
         runtime.mkdir(mode=0o700)
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("TREEWARDEN", "XDG_", "MAKE", "MFLAGS"))}
+        plain = {
+            k: v for k, v in os.environ.items() if not k.startswith(("TREEWARDEN", "XDG_", "MAKE", "MFLAGS", "ARGS"))
+        }
         own = {"HOME": home, "XDG_RUNTIME_DIR": str(runtime), "TREEWARDEN__RUN__PORT": "0", "NO_COLOR": "1"}
         yield plain | own
 
