@@ -11,7 +11,7 @@ __all__ = ["Window"]
 
 
 class Window:
-    """Counts restarts; remembers at most ``intensity`` + 1 of them."""
+    """Counts restarts; remembers at most ``intensity`` + 1 of them, or as many as an earlier intensity asked for."""
 
     def __init__(self, intensity: int, period_s: float) -> None:
         self._intensity = intensity
@@ -26,7 +26,7 @@ class Window:
         return len(self._restarts) > self._intensity
 
     def resized(self, intensity: int, period_s: float) -> Window:
-        """Return a window of other bounds that remembers the same restarts."""
+        """Return a window of other bounds that remembers the same restarts: the next bounds may be wider again."""
         fresh = Window(intensity, period_s)
-        fresh._restarts.extend(self._restarts)
+        fresh._restarts = deque(self._restarts, max(self._restarts.maxlen or 0, intensity + 1))
         return fresh

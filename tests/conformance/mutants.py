@@ -104,12 +104,16 @@ def differing(mutant: Mutant, wanted: list[int]) -> int:
 
 def main() -> int:
     """Try them all; return 1 when one survives."""
-    wanted = seeds(1, int(sys.argv[1]) if len(sys.argv) > 1 else 1500)
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     survived = 0
     for mutant in MUTANTS:
-        found = differing(mutant, wanted)
+        used = count
+        found = differing(mutant, seeds(1, used))
+        if not found:  # a rare one
+            used = 6 * count
+            found = differing(mutant, seeds(1, used))
         survived += not found
-        print(f"{'found out' if found else 'SURVIVED '} {found:4} of {len(wanted)}: {mutant.wrong}", flush=True)
+        print(f"{'found out' if found else 'SURVIVED '} {found:4} of {used}: {mutant.wrong}", flush=True)
     print(f"{len(MUTANTS) - survived} found out, {survived} survived")
     return 1 if survived else 0
 

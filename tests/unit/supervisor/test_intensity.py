@@ -20,3 +20,11 @@ def test_window_past_the_period_forgets() -> None:
 
 def test_window_of_intensity_zero_trips_at_once() -> None:
     assert Window(0, 5).add(0)
+
+
+def test_restarts_outlive_bounds_that_are_narrow_for_a_while() -> None:
+    window = Window(2, 10)
+    window.add(0)
+    window.add(0)
+    wide = window.resized(0, 10).resized(2, 10)
+    assert wide.add(1) is True
