@@ -30,13 +30,13 @@ from actors.knobs import Knobs
 from actors.messages import Command, Frozen, Mode
 from actors.notifier.requests import Health as ChannelsHealth
 from actors.notifier.requests import NotifierHealth
+from actors.settings_journal import SettingsJournal
 from actors.state_line import headline, state_line
 from actors.store.alert_reader import AlertReader
 from actors.store.reader import Reader, Unreadable
 from actors.store.requests import Commit, Committed, Health, KeeperHealth, Write
 from actors.tree.requests import Described, Operate, shard_of
 from actors.version import own_version
-from supervisor.bus.endpoint import Endpoint
 from supervisor.bus.errors import BusError
 from supervisor.bus.refs import Ref
 from supervisor.child import Child
@@ -49,14 +49,13 @@ from supervisor.control.server import application, serve
 from supervisor.settings.apply import Applier
 from supervisor.settings.errors import InvalidSettings
 from supervisor.settings.holder import Holder
-from supervisor.settings.render import Layers, Rendered, value_at
+from supervisor.settings.render import Layers, value_at
 
 __all__ = ["WARN_ONLY", "main"]
 
 _log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 15.0
-SAVE_TIMEOUT_S = 6.0  # of settings: whoever reloads waits for it, and root no longer than 15 s
 FIRST_LOOK_S = 10
 CRASHES_IN_STATUS = 3
 MOST_CRASHES = 200
@@ -72,33 +71,6 @@ class ModeRequest(BaseModel):
     mode: Mode | None
     tree: str | None = None
     note: str = ""
-
-
-class Journal:
-    """Versions of the settings in the database: written by the keeper, read directly."""
-
-    def __init__(self, endpoint: Endpoint, reader: Reader) -> None:
-        self._keeper = Ref(endpoint, "keeper")
-        self._reader = reader
-
-    async def save(self, rendered: Rendered, overrides: dict[str, Any], author: Author) -> None:
-        """Write the version and its audit row together, fsynced. Raises a BusError."""
-        now, text = time.time(), json.dumps(overrides, sort_keys=True)
-        version = {"version": rendered.version, "overrides": text, "by_uid": author.uid, "note": author.note}
-        detail = json.dumps({"version": rendered.version, "overrides": overrides, "note": author.note})
-        writes = [
-            Write(op="settings.add", row={**version, "at": now}),
-            Write(op="audit.add", row={"at": now, "uid": author.uid, "action": "settings", "detail": detail}),
-        ]
-        await self._keeper.ask(Commit(writes=writes, durable=True), Committed, timeout_s=SAVE_TIMEOUT_S)
-
-    def latest(self) -> tuple[int, dict[str, Any]] | None:
-        try:
-            row = self._reader.settings_latest()
-        except Unreadable as error:
-            _log.warning("settings in the database cannot be read: %s", error)
-            return None
-        return None if row is None else (row.version, json.loads(row.overrides))
 
 
 class Application:
@@ -275,7 +247,7 @@ async def main(child: Child) -> None:
     reader = AlertReader(child.state_dir / "treewarden.db")
     knobs = Holder(child, Knobs)
     app = Application(child, knobs, reader)
-    operations = Operations(child.endpoint, _applier(child), Journal(child.endpoint, reader), app.extra)
+    operations = Operations(child.endpoint, _applier(child), SettingsJournal(child.endpoint, reader), app.extra)
     app.operations = operations
     reload = Reload(child.endpoint, operations, child.args["reread"])
     restarts = Restarts(child.endpoint, app.audit, child.stopping)
