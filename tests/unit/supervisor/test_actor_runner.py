@@ -189,7 +189,7 @@ def test_actor_that_does_not_wind_down_in_its_budget_is_dropped() -> None:
 
     assert [report.context for report in run(case())] == ["shutdown_error"]
     assert Worker.log == ["start a"]
-    assert pykka.ActorRegistry.get_all() == []
+    assert pykka.ActorRegistry.get_by_class(Worker) == []
 
 
 def test_one_for_all_restarts_the_siblings_too() -> None:
