@@ -49,7 +49,7 @@ def plan(
     reread: Sequence[str],
     banner: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the plan for root as JSON data (format: supervisor.root).
+    """Write the plan for root as JSON data (format: supervisor.plan).
 
     ``settings`` are the rendered ones, with the layers (file, environment) over which control renders changes;
     ``reread`` is the command that control runs on a reload (supervisor.settings.reread).
